@@ -1,5 +1,6 @@
 """The copy of a model whose class makes all its layers anew, with another attention in them."""
 
+import copy
 import dataclasses
 from typing import Any
 
@@ -18,10 +19,11 @@ class SwappedModel:
 
     _swap: Swap
     _serialized: dict[str, Any]
+    name: str
 
     def get_config(self) -> dict[str, Any]:
         """Return the model's configuration as it was before the swap, and the swap."""
-        config = {**self._serialized["config"], "name": self.name}  # type: ignore[attr-defined]
+        config = {**self._serialized["config"], "name": self.name}
         return {
             "model": {**self._serialized, "config": config},
             **dataclasses.asdict(self._swap),
@@ -32,8 +34,7 @@ class SwappedModel:
         """Make the model again, with the attention that it was given."""
         made_by = {name: config[name] for name in config if name != "model"}
         swap = Swap(**{**made_by, "holders": tuple(config["holders"])})
-        model = keras.saving.deserialize_keras_object(config["model"], custom_objects)
-        return with_attention(model, swap, config["model"])
+        return with_attention(_made(config["model"], custom_objects), swap, config["model"])
 
 
 def makes_its_layers(model: keras.Model) -> bool:
@@ -45,8 +46,13 @@ def made_anew(model: keras.Model, swap: Swap) -> keras.Model:
     """Return the model as its class makes it, with other attention, and weights of its own."""
     config = keras.saving.serialize_keras_object(model)
     if isinstance(model, SwappedModel):
+        if swap.start != "projections":
+            raise ValueError(
+                f"`model` must not have been swapped before for start={swap.start!r}. Swap the "
+                f"original model. Received: {model.name!r}, swapped to {model._swap.attention!r}"
+            )
         config = config["config"]["model"]
-    made = keras.saving.deserialize_keras_object(config)
+    made = _made(config)
     preprocessor = getattr(model, "preprocessor", None)
     if preprocessor is not None:  # with its vocabulary, which is not in the configuration
         made.preprocessor = preprocessor
@@ -67,6 +73,11 @@ def with_attention(model: keras.Model, swap: Swap, serialized: dict[str, Any]) -
     keras.saving.register_keras_serializable("keras_quasiattn", "SwappedModel")(made)
     model.__class__ = made
     return model
+
+
+def _made(serialized: dict[str, Any], custom_objects: Any = None) -> Any:
+    # KerasHub's tasks put objects into the configuration that they are made from
+    return keras.saving.deserialize_keras_object(copy.deepcopy(serialized), custom_objects)
 
 
 def _become(layer: keras.layers.Layer, other: keras.layers.Layer) -> None:

@@ -31,22 +31,41 @@ def swap_attention(
     """Copy a model with its attention replaced by `MultiHeadCoDA` or another multi-head layer.
 
     The copy replaces `keras.layers.MultiHeadAttention`, `keras.layers.GroupQueryAttention` and this
-    package's multi-head layers wherever they stand: in the model, in nested functional and
-    sequential models, in this package's blocks and Transformers, and in your own layers or layers
-    of other packages that hold them as attributes, or in lists, tuples or dictionaries that are
-    attributes. Layers of the wanted kind stay.
+    package's multi-head layers wherever they stand: in the model, in nested models, in this
+    package's blocks and Transformers, and in your own layers or layers of other packages that hold
+    them as attributes, or in lists, tuples or dictionaries that are attributes. Layers of the
+    wanted kind stay.
+
+    Layers that attend in a method `_compute_attention` of their own get another method: subclasses
+    of Keras' layer that inherit it, such as KerasHub's attention with a cache, and layers whose
+    method computes a plain softmax, such as that of Llama, which is tried with numbers. Their call,
+    caches, positions and grouped heads stay as they are.
 
     Names, projection weights, masks and calls stay the same. All other layers keep their weights.
     Frozen layers stay frozen, and weights that a new layer learns beyond its projections are frozen
-    if the layer that it replaces is. The original model does not change. Weights trained with
-    softmax are a good start only for the projections of another attention, not for its outputs:
-    train the copy. In the copy, the class of your own layer is a subclass of yours, which swaps the
-    attention when the layer assigns it.
+    if the layer that it replaces is. The original model does not change. In the copy, the class of
+    your own layer is a subclass of yours, which swaps the attention when the layer assigns it. A
+    model whose class makes its layers from arguments, such as those of KerasHub, is made anew by
+    its class, of which the copy's class is a subclass; tasks keep their preprocessor.
+
+    `start` says what the copy computes before it is trained:
+
+    - "projections": the new attention alone, on projections that were trained for another one. That
+      is another function, which training must win back.
+    - "unchanged": old + f · new, with a factor f for each head, learned from 0. The copy answers as
+      the model does, to 1e-6, but where rows are masked or see nothing: these are 0, which Keras
+      averages. Every layer computes both attentions, for good.
+    - "blend": (1 − s) · old + s · new, of which `BlendAttention` moves s from 0 to 1 during
+      training. Then the layers cost what the new attention alone costs.
+
+    A pretrained encoder of 22 million weights, trained for 170 batches of questions, had a test
+    accuracy of .952 with its softmax, .918 with CoDA from "projections" and .940 from "unchanged";
+    after 212 batches of reviews .870, .823 and .873 (one seed each).
 
     The copy keeps what cannot be replaced, and a warning names it with the reason: other people's
-    subclasses of `MultiHeadAttention`, which may compute something else, `keras.layers.Attention`
-    and `AdditiveAttention`, which have no heads, and attention that a layer holds in another way
-    than above.
+    subclasses of `MultiHeadAttention` with another softmax, `keras.layers.Attention` and
+    `AdditiveAttention`, which have no heads, and attention that a layer holds or computes in
+    another way than above.
 
     Args:
         model: a built functional or sequential model.
@@ -55,17 +74,20 @@ def swap_attention(
         attention_options: dict of arguments of that layer that `MultiHeadAttention` does not have,
             such as `{"gate_range": "centered"}`. `tuning.choose_attention` returns it with
             `attention`.
-        **options: the same arguments, one by one.
+        start: "projections", "unchanged" or "blend". Defaults to "projections".
+        **options: the same arguments as in `attention_options`, one by one.
 
     Returns:
-        The copy, not compiled, even if the model is.
+        The copy, not compiled, even if the model is, unless its class compiles it by itself, as
+        KerasHub's tasks do.
 
     Raises:
         ValueError: if the model is neither functional nor sequential, has no layer to swap, or
             calls one with an argument that the new layer does not accept, such as a float mask; if
-            `attention` is unknown; if an option is given twice, or changes the shape of a
-            projection; or if a layer whose weights must be copied has LoRA or is quantized, and its
-            copy does not.
+            `attention` or `start` is unknown; if an option is given twice, or changes the shape of
+            a projection; if a layer whose weights must be copied has LoRA or is quantized, and its
+            copy does not; or if the model was swapped from another `start` than "projections", and
+            is to be swapped so again.
 
     Example:
     >>> import keras
@@ -74,6 +96,10 @@ def swap_attention(
     >>> model = keras.Model(x, keras.layers.MultiHeadAttention(2, 4, name="attention")(x, x))
     >>> type(swap_attention(model, gate_range="centered").get_layer("attention")).__name__
     'MultiHeadCoDA'
+    >>> states = keras.random.normal((1, 5, 8))
+    >>> copy = swap_attention(model, start="unchanged")
+    >>> bool(keras.ops.max(keras.ops.abs(copy(states) - model(states))) < 1e-6)
+    True
     """
     if not isinstance(model, (keras.Sequential, keras.Model)) or not hasattr(model, "inputs"):
         raise ValueError(
@@ -282,7 +308,7 @@ def _kept(layer: keras.Layer, swap: Swap) -> Iterator[tuple[keras.Layer, str, st
             reason = f"a subclass of {base.__name__} may compute something else"
         elif hasattr(one, HOOK):
             reason = f"its `{HOOK}` is more than a softmax of q·kᵀ/√H over the keys of a mask"
-        elif _is_named_attention(one) and not any(map(_is_named_attention, _inside(one))):
+        elif _is_attention_alone(one):
             reason = f"it attends in `call`, not in a method `{HOOK}` that could be exchanged"
         else:
             continue
@@ -290,7 +316,12 @@ def _kept(layer: keras.Layer, swap: Swap) -> Iterator[tuple[keras.Layer, str, st
         yield one, f"{one.name} ({type(one).__name__}){within}", reason
 
 
-def _is_named_attention(layer: keras.Layer) -> bool:
-    """Return whether somebody else calls this attention."""
+def _is_attention_alone(layer: keras.Layer) -> bool:
+    """Return whether somebody else calls this attention, and it holds no other layer that is."""
+
+    def is_attention(one: keras.Layer) -> bool:
+        return isinstance(one, _WITH_HEADS) or "Attention" in type(one).__name__
+
     ours = type(layer).__module__.startswith("keras_quasiattn.")
-    return "Attention" in type(layer).__name__ and not ours
+    inside = layer._flatten_layers(include_self=False)
+    return not ours and is_attention(layer) and not any(map(is_attention, inside))

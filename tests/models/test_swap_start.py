@@ -299,9 +299,7 @@ def test_what_a_blend_needs_is_named() -> None:
     copy = blended()
     with pytest.raises(ValueError, match="`updates` must be given where the number of batches"):
         copy.fit(((X, X) for _ in range(2)), verbose=0, callbacks=[BlendAttention()])
-    with pytest.raises(
-        ValueError, match="`share` must be above 0 and at most 1. Rec.*=0"
-    ):
+    with pytest.raises(ValueError, match="`share` must be above 0 and at most 1. Rec.*=0"):
         BlendAttention(0)
     with pytest.raises(ValueError, match="`updates` must be None or at least 1. Received: upd.*=0"):
         BlendAttention(updates=0)
