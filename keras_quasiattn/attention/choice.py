@@ -99,7 +99,7 @@ class AttentionChoice:
             layer = _copy(self.attention, name=name)
             changes: Any = {}
             if is_cross and isinstance(layer, MultiHeadQuasiAttention):
-                changes = layer.options.cross_attention_options
+                changes = layer.cross_attention_arguments
             return _copy(self.attention, name=name, **changes) if changes else layer
         num_heads: Any = self.num_heads  # always an integer for a named attention
         if self.key_dim is None and width % num_heads:
@@ -117,17 +117,21 @@ class AttentionChoice:
             **self.options,
             "name": name,
         }
-        layer_class = ATTENTIONS[self.attention]
-        return layer_class(
-            **{**options, **(layer_class.options_class.cross_attention_options if is_cross else {})}
-        )
+        made: MultiHeadQuasiAttention = ATTENTIONS[self.attention](**options)
+        changes = made.cross_attention_arguments if is_cross else {}
+        return ATTENTIONS[self.attention](**{**options, **changes}) if changes else made
 
 
 def options_at(depth: int, attention: Any, options: dict[str, Any] | None) -> dict[str, Any] | None:
     """Return the options of `attention` in block number `depth` of a stack, counted from 1.
 
-    A named attention that has an option `depth` gets it, unless the options have it already.
+    A named attention that has an option `depth` gets it, unless the options have it already. So
+    does the one that it starts from.
     """
+    if options and options.get("start"):
+        start = options["start"]
+        of_start = options_at(depth, start["attention"], start.get("options"))
+        options = {**options, "start": {**start, "options": of_start}}
     named = ATTENTIONS.get(attention) if isinstance(attention, str) else None
     if named is None or "depth" not in {
         field.name for field in dataclasses.fields(named.options_class)

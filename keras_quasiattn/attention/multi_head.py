@@ -10,6 +10,7 @@ import keras
 from keras import ops
 
 from keras_quasiattn.attention.base import Attention, for_any_length, training_call
+from keras_quasiattn.attention.start import Start
 from keras_quasiattn.core import recording
 from keras_quasiattn.core.arguments import (
     check_positive_integer,
@@ -47,10 +48,10 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
     """`keras.layers.MultiHeadAttention` with other attention weights; subclasses choose them.
 
     Constructor, call arguments, sublayers (`query`, `key`, `value`, `attention_output`) and
-    configuration are as in Keras 3.15. There are three more arguments: `num_key_value_heads`,
-    `rotary_base` and, in calls, `attention_bias`. Masks must be boolean or 0/1 integers, and an
-    explicit `query_mask`, `value_mask` or `key_mask` overrides the mask that Keras attached to the
-    tensor.
+    configuration are as in Keras 3.15. There are four more arguments: `num_key_value_heads`,
+    `rotary_base`, `start` and, in calls, `attention_bias`. Masks must be boolean or 0/1 integers,
+    and an explicit `query_mask`, `value_mask` or `key_mask` overrides the mask that Keras attached
+    to the tensor.
 
     What a position holds, NaN included, affects no row that may not see it, and no gradient of one;
     a row that sees NaN or infinity is NaN. A row that is masked or has nothing to attend to is
@@ -85,6 +86,9 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
         rotary_base: base of the angles by which positions rotate queries and keys
             (`ops.rotary_embedding`), such as 10_000.0; `key_dim` is then even. Defaults to None: no
             rotation.
+        start: another attention that the layer computes at first, as `models.swap_attention` sets
+            it: a dict of its name `attention`, its `options`, and the `form` in which this
+            layer's own comes in, "added" or "blended". Defaults to None: there is no other.
         **kwargs: the options of the attention, and `name`, `dtype` and the like.
 
     Raises:
@@ -153,6 +157,7 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
         *,
         num_key_value_heads: int | None = None,
         rotary_base: float | None = None,
+        start: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         fields = {field.name for field in dataclasses.fields(self.options_class)}
@@ -176,8 +181,6 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
                 "`num_key_value_heads` must divide `num_heads`. "
                 f"Received: num_key_value_heads={num_key_value_heads}, num_heads={num_heads}"
             )
-        if rotary_base is not None:
-            _check_rotary_base(rotary_base, key_dim, options.score_parts)
         super().__init__(  # without `sliding_window` and `use_gate`, new in Keras 3.15
             num_heads,
             key_dim,
@@ -214,6 +217,9 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
         for name, value in dataclasses.asdict(options).items():
             setattr(self, name, value)
         self.options = options
+        self._start = None if start is None else Start(self, **start)
+        if rotary_base is not None:
+            _check_rotary_base(rotary_base, key_dim, self._all_options[0].score_parts)
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute; options of the attention are read-only, as they define weights."""
@@ -228,7 +234,20 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
     @property
     def weights_see_all_pairs(self) -> bool:
         """Whether a weight depends on other queries, so that masked queries must be hidden."""
-        return self.options.sees_all_pairs
+        return any(options.sees_all_pairs for options in self._all_options)
+
+    @property
+    def cross_attention_arguments(self) -> dict[str, Any]:
+        """Constructor arguments to change where queries must not affect each other."""
+        changes = dict(self.options.cross_attention_options)
+        if self._start is not None:
+            changes |= self._start.cross_attention_arguments
+        return changes
+
+    @property
+    def _all_options(self) -> list[Attention]:
+        """The attentions that a call may compute; the projections were trained for the first."""
+        return [self.options] if self._start is None else [self._start.options, self.options]
 
     def attend(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
@@ -281,7 +300,23 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
         self._output_dense = self.make_projection(
             "attention_output", (*query_shape[:-1], *values), output_shape[rank - 2 :], inputs=2
         )
+        self._make_weights(rank)
+
+    def build_without_projections(self, rank: int) -> None:
+        """Create what `attend` needs, where another layer has the projections.
+
+        Args:
+            rank: rank of the projected tensors, (B, d1, …, dn, N, H).
+        """
+        self._axes = AttentionAxes(rank, self.attention_axes)
+        if self.dropout > 0:
+            self.seed_generator = keras.random.SeedGenerator(self.seed)
+        self._make_weights(rank)
+
+    def _make_weights(self, rank: int) -> None:
         self._learned = self.options.make_weights(self, self.key_dim, self.num_heads)
+        if self._start is not None:
+            self._start.build_for(rank)
 
     def make_projection(
         self, name: str, shape: Shape, sizes: Shape, *, inputs: int = 1, activation: Any = None
@@ -384,7 +419,7 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
         )
         if (
             self.weights_see_all_pairs
-            or self.options.counts_pairs
+            or any(options.counts_pairs for options in self._all_options)
             or return_attention_scores
             or attention_bias is not None  # which may be NaN there
         ):
@@ -465,7 +500,7 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
         if self.rotary_base is None:
             return heads
         *positions, count, features = ops.shape(heads)
-        parts = self.options.score_parts
+        parts = self._all_options[0].score_parts
         split = ops.reshape(heads, (*positions, count * parts, features // parts))
         turned = rotary_embedding(split, start, self.rotary_base, axis=self._axes.axes[0])
         return ops.reshape(turned, (*positions, count, features))
@@ -501,8 +536,9 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
         if is_causal:
             axes.require_single("use_causal_mask")
         drops = bool(training) and self.dropout > 0
+        attend = self.attend if self._start is None else self._start.beside(self.attend)
         with training_call(training):
-            result = self.attend(
+            result = attend(
                 axes.heads_first(query),
                 self._one_per_query_head(axes.heads_first(key)),
                 self._one_per_query_head(axes.heads_first(value)),
@@ -580,6 +616,7 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
             "use_gate": self.use_gate,
             "num_key_value_heads": self.num_key_value_heads,
             "rotary_base": self.rotary_base,
+            "start": None if self._start is None else self._start.arguments,
         }
         return {**super().get_config(), **own, **dataclasses.asdict(self.options)}
 

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 
 from keras_quasiattn.attention.base import ATTENTIONS
+from keras_quasiattn.attention.hooked_layer import HookedLayer, can_be_hooked, hook
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.core.quantized_parts import QuantizedParts
 
@@ -16,6 +17,8 @@ _INIT = inspect.signature(MultiHeadQuasiAttention.__init__)
 _SHARED = {*_INIT.parameters, "name", "trainable", "dtype"}
 # The arguments of `keras.layers.GroupQueryAttention` that have another name in multi-head layers.
 _NAMES_HERE = {"num_query_heads": "num_heads", "head_dim": "key_dim"}
+# The forms of `multi_head.Start` by the names under which `models.swap_attention` offers them.
+STARTS = {"projections": None, "unchanged": "added", "blend": "blended"}
 # By these, in its configuration, a block or model of this package chooses its attention.
 _CHOICE = {"attention", "attention_options", "num_heads"}
 
@@ -28,13 +31,19 @@ class Swap:
         attention: a name in `ATTENTIONS`.
         options: further constructor arguments of that layer.
         holders: the `holder_name` of each layer that holds attention to swap.
+        start: what the new layers compute at first, a key of `STARTS`.
     """
 
     attention: str
     options: dict[str, Any]
     holders: tuple[str, ...] = ()
+    start: str = "projections"
 
     def applies_to(self, layer: keras.layers.Layer) -> bool:
+        """Return whether this is an attention layer that the swap changes."""
+        return self.replaces(layer) or can_be_hooked(layer)
+
+    def replaces(self, layer: keras.layers.Layer) -> bool:
         """Return whether this is Keras' multi-head attention, or another one of this package."""
         known = (
             keras.layers.MultiHeadAttention,
@@ -54,7 +63,7 @@ class Swap:
         dictionary that is one, is swapped as soon as that layer assigns it.
         """
         config = layer.get_config()
-        if self.applies_to(layer):
+        if self.replaces(layer):
             return self._attention_layer(layer)
         if self.chooses(layer):
             return type(layer).from_config({**config, **self._choice(config)})
@@ -73,17 +82,25 @@ class Swap:
             for value, made in vars(layer).pop("_swapped", {}).values():
                 if value.built and not made.built:  # `kind.build` has kept and built the original
                     made.build_from_config(value.get_build_config())
+            for one in filter(can_be_hooked, layer._flatten_layers()):
+                self.hook(one)
 
         members = {"_swap": self, "_serialized": serialized, "build": build}
         made: Any = type(kind.__name__, (SwappedLayer, kind), members)
         made.__module__ = kind.__module__
-        # All such classes share a name: what they have in common, `from_config`, is in the base.
-        keras.saving.register_keras_serializable("keras_quasiattn", "SwappedLayer")(made)
+        _register(made)
         return super(SwappedLayer, made).from_config(serialized["config"])  # type: ignore[misc]
+
+    def hook(self, layer: keras.layers.Layer) -> None:
+        """Let the heads of a layer that `can_be_hooked` attend as this swap says."""
+        made: Any = ATTENTIONS[self.attention]
+        hook(layer, functools.partial(made, **self._arguments({}, "softmax", {})))
+        if isinstance(layer, SwappedLayer):
+            _register(type(layer))
 
     def assigned(self, value: Any) -> Any:
         """Return what a block holds instead of a layer that it assigns."""
-        if self.applies_to(value):
+        if self.replaces(value):
             made = self._attention_layer(value)
             if value.built:
                 made.build_from_config(value.get_build_config())
@@ -91,24 +108,43 @@ class Swap:
         return self.copy(value) if holder_name(value) in self.holders else value
 
     def _attention_layer(self, layer: keras.layers.Layer) -> keras.layers.Layer:
-        config = layer.get_config()
+        given = layer.get_config()
+        name, options = "softmax", {}
+        config = {_NAMES_HERE.get(name, name): value for name, value in given.items()}
         if isinstance(layer, MultiHeadQuasiAttention):
-            config = {name: value for name, value in config.items() if name in _SHARED}
-        elif isinstance(layer, keras.layers.GroupQueryAttention):
-            config = {_NAMES_HERE.get(name, name): value for name, value in config.items()}
-        return ATTENTIONS[self.attention](**{**config, **self.options})
+            config = {name: value for name, value in given.items() if name in _SHARED}
+            options = {name: value for name, value in given.items() if name not in _SHARED}
+            (name,) = (name for name, kind in ATTENTIONS.items() if kind is type(layer))
+        return ATTENTIONS[self.attention](**{**config, **self._arguments(config, name, options)})
+
+    def _arguments(
+        self, kept: dict[str, Any], attention: str, options: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Return the arguments that change in a layer of another attention with such options."""
+        form = STARTS[self.start]
+        if form is None or attention == self.attention:
+            return {**self.options, "start": None} if kept.get("start") else self.options
+        if kept.get("start"):
+            raise ValueError(
+                f"`model` must not have been swapped with `start={form}` before. Swap the original "
+                f"model. Received: a layer of {attention!r} with start={kept['start']}"
+            )
+        start = {"attention": attention, "options": options or None, "form": form}
+        return {**self.options, "start": start}
 
     def _choice(self, config: dict[str, Any]) -> dict[str, Any]:
         """Return the constructor arguments of a block that choose this attention."""
         attention = config["attention"]
         if isinstance(attention, dict):
             layer = keras.saving.deserialize_keras_object(attention)
-            return {"attention": self._attention_layer(layer)} if self.applies_to(layer) else {}
+            return {"attention": self._attention_layer(layer)} if self.replaces(layer) else {}
         if attention == self.attention:
             return {}
         given = config["attention_options"] or {}
         kept = {name: value for name, value in given.items() if name in _SHARED}
-        return {"attention": self.attention, "attention_options": {**kept, **self.options}}
+        options = {name: value for name, value in given.items() if name not in _SHARED}
+        changed = self._arguments(kept, attention, options)
+        return {"attention": self.attention, "attention_options": {**kept, **changed}}
 
 
 @keras.saving.register_keras_serializable("keras_quasiattn")
@@ -151,14 +187,23 @@ class SwappedLayer(QuantizedParts):
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
         """Make the layer again, with the attention that it was given."""
-        swap = Swap(config["attention"], config["options"], tuple(config["holders"]))
+        made_by = {name: config[name] for name in config if name != "layer"}
+        swap = Swap(**{**made_by, "holders": tuple(config["holders"])})
         original = keras.saving.deserialize_keras_object(config["layer"])  # for its class
         return swap.make_block(type(original), config["layer"])
 
 
+def _register(kind: type[Any]) -> None:
+    # All such classes share a name: what they have in common, `from_config`, is in the base.
+    keras.saving.register_keras_serializable("keras_quasiattn", "SwappedLayer")(kind)
+
+
 def original_class(layer: keras.layers.Layer) -> type[Any]:
     """Return the class of a layer, without the swap of its copy."""
-    return type(layer).__bases__[1] if isinstance(layer, SwappedLayer) else type(layer)
+    kind = type(layer)
+    while issubclass(kind, (SwappedLayer, HookedLayer)):
+        kind = kind.__bases__[1]
+    return kind
 
 
 def holder_name(layer: keras.layers.Layer) -> str:

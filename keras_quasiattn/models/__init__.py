@@ -1,6 +1,7 @@
 """Model builders on the Keras functional API, with their losses and decoding."""
 
 from keras_quasiattn.models.attention_flow_reader import AttentionFlowReader
+from keras_quasiattn.models.blend_attention import BlendAttention
 from keras_quasiattn.models.decaprop import DecaProp
 from keras_quasiattn.models.decoding import (
     beam_search,
@@ -32,6 +33,7 @@ __all__ = [
     "TRANSFORMER_SIZES",
     "TRANSFORMER_TRAINING",
     "AttentionFlowReader",
+    "BlendAttention",
     "CausalTransformer",
     "DecaProp",
     "MixtureClassifier",

@@ -305,6 +305,34 @@ CASES += [
     ),
 ]
 
+# What starts as another attention; here with factors and shares that are any numbers.
+ADDED = {"start": {"attention": "softmax", "options": None, "form": "added"}}
+BLENDED = {"attention": "coda", "options": CENTERED, "form": "blended"}
+FROM_CODA = {"attention": "softmax", "attention_options": {"start": BLENDED}}
+CASES += [
+    LayerCase("coda_added", layers.MultiHeadCoDA, CROSS, {**HEADS, **ADDED, "use_gate": True}),
+    LayerCase(
+        "sigmoid_added",
+        layers.MultiHeadSigmoid,
+        SELF,
+        {**ROTARY, **ADDED},
+        CAUSAL,
+        positions_matter=True,
+        **RARE,
+    ),
+    LayerCase(
+        "softmax_blended", layers.MultiHeadSoftmax, SELF, {**HEADS, "start": BLENDED}, **RARE
+    ),
+    LayerCase(
+        "decoder_blended",
+        layers.TransformerDecoder,
+        DECODER,
+        {**BLOCK, **FROM_CODA},
+        **RARE,
+        **OF_TWO,
+    ),
+]
+
 # Every mechanism in every kind of layer, where no case above has it there; half in the long tests.
 _written = {(case.layer, case.arguments.get("attention")) for case in CASES}
 for name, multi_head in ATTENTIONS.items():

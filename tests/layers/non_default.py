@@ -35,6 +35,11 @@ _MULTI_HEAD = {
     "seed": 17,
     "num_key_value_heads": 1,
     "rotary_base": 100.0,
+    "start": {
+        "attention": "coda",
+        "options": {"alpha": "learned"},
+        "form": "blended",
+    },
 }
 _CODA = {
     "alpha": 0.5,

@@ -14,7 +14,27 @@ STATES = np.random.default_rng(0).normal(size=(2, 3, 8)).astype("float32")
 
 
 class Own(keras.layers.MultiHeadAttention):
-    """A subclass, which may mean something else."""
+    """A subclass whose attention may mean something else."""
+
+    def _masked_softmax(self, scores: Any, attention_mask: Any = None) -> Any:
+        return super()._masked_softmax(scores, attention_mask)
+
+
+class Called(keras.layers.MultiHeadAttention):
+    """A subclass that is called in another way, but attends as Keras does, as KerasHub's cache."""
+
+    def call(self, x: Any, training: Any = None) -> Any:
+        query, key, value = (
+            dense(x) for dense in (self.query_dense, self.key_dense, self.value_dense)
+        )
+        heads, _ = self._compute_attention(query, key, value, training=training)
+        return self.output_dense(heads)
+
+    def build(self, shape: Any) -> None:
+        super().build(shape, shape)
+
+    def compute_output_spec(self, x: Any, training: Any = None) -> Any:
+        return keras.KerasTensor(x.shape, self.compute_dtype)
 
 
 def build(attention: type, **options: Any) -> keras.Model:
@@ -94,6 +114,39 @@ def test_what_cannot_be_swapped_is_named() -> None:
         swap_attention(
             keras.Model(x, MultiHeadCoDA(2, 4)(keras.layers.MultiHeadAttention(2, 4)(x, x), x))
         )
+
+
+@keras.saving.register_keras_serializable("tests")
+class Holding(keras.layers.Layer):
+    """A block of such a layer."""
+
+    def build(self, shape: Any) -> None:
+        self.attention = Called(2, 4, dropout=0.1, name="attention")
+        self.attention.build(shape)
+
+    def call(self, x: Any, training: Any = None) -> Any:
+        return self.attention(x, training=training)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: Called(2, 4, name="layer"), lambda: Holding(name="layer")]
+)
+def test_a_layer_that_is_called_in_another_way_attends_in_another_way(
+    make: Any, tmp_path: Any
+) -> None:
+    x = keras.Input((None, 8))
+    model = keras.Model(x, make()(x))
+    expected = ops.convert_to_numpy(model(STATES))
+    same, other = (swap_attention(model, "coda", start=one) for one in ("unchanged", "projections"))
+    np.testing.assert_allclose(ops.convert_to_numpy(same(STATES)), expected, atol=1e-6)
+    assert np.abs(ops.convert_to_numpy(other(STATES)) - expected).max() > 1e-3
+    assert isinstance(other.get_layer("layer"), type(model.get_layer("layer")))
+    for copy in (same, other):
+        copy.save(tmp_path / "copy.keras")
+        with keras.saving.custom_object_scope({"Called": Called}):
+            loaded = keras.saving.load_model(tmp_path / "copy.keras")
+        answers = (ops.convert_to_numpy(one(STATES)) for one in (loaded, copy))
+        np.testing.assert_allclose(*answers, atol=1e-6)
 
 
 def test_errors_say_what_was_wrong() -> None:

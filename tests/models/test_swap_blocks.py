@@ -222,7 +222,3 @@ def test_keras_hubs_blocks(tmp_path: Any) -> None:
     copy.save(tmp_path / "copy.keras")
     loaded = keras.saving.load_model(tmp_path / "copy.keras")
     np.testing.assert_allclose(values(loaded, X, MASK), values(copy, X, MASK), atol=1e-6)
-    # The decoder's attention keeps a cache, which ours has elsewhere.
-    decoder = hub.layers.TransformerDecoder(12, 2, name="decoder")
-    with pytest.warns(UserWarning, match=r"\(CachedMultiHeadAttention\) in decoder \(Transf.*sub"):
-        swap_attention(keras.Model([x, mask], decoder(y, y)))

@@ -1,0 +1,43 @@
+"""A multi-head layer without projections: attention between heads that another layer projects."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+
+from keras_quasiattn.core.quantized_parts import QuantizedParts
+
+
+class Heads(QuantizedParts, keras.layers.Layer):
+    """Owns what a multi-head layer has besides its projections, of which it is given none.
+
+    That layer cannot be called, so nothing that looks for attention layers finds it.
+
+    Args:
+        layer: an unbuilt multi-head layer of this package.
+
+    Attributes:
+        attend: the layer's `attend`.
+        compute: the layer's `_compute_attention`, as of `keras.layers.MultiHeadAttention`.
+        options: the layer's attention.
+    """
+
+    def __init__(self, layer: Any, **kwargs: Any) -> None:
+        super().__init__(dtype=layer.dtype_policy, autocast=False, **kwargs)
+        # Keras would track the layer, but looks into no method.
+        self.attend: Callable[..., Any] = layer.attend
+        self.compute: Callable[..., Any] = layer._compute_attention
+        self.options = layer.options
+
+    def build_for(self, rank: int) -> None:
+        """Create the weights; `rank` is that of the projected tensors."""
+        layer = self.attend.__self__  # type: ignore[attr-defined]
+        layer.build_without_projections(rank)
+        # Keras has no public way to list the weights that are not those of sublayers
+        self.owned = [
+            *layer._trainable_variables,
+            *layer._non_trainable_variables,
+            *layer._seed_generators,
+            *layer._layers,
+        ]
+        self.built = True

@@ -1,0 +1,170 @@
+"""What a multi-head layer computes at first: another attention, until training brings in its own.
+
+A model that was trained with one attention then answers as before when its layers get another.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_quasiattn.attention.base import ATTENTIONS, Attention
+from keras_quasiattn.attention.heads import Heads
+from keras_quasiattn.core import recording
+from keras_quasiattn.core.quantized_parts import QuantizedParts
+from keras_quasiattn.core.tensors import check_choice, compute_dtype
+
+Tensor = Any
+FORMS = ("added", "blended")
+# What the other attention is made with, as it works on the same heads.
+_SHARED = (
+    "num_heads",
+    "key_dim",
+    "value_dim",
+    "kernel_initializer",
+    "kernel_regularizer",
+    "kernel_constraint",
+    "attention_axes",
+    "seed",
+)
+
+
+class Start(QuantizedParts, keras.layers.Layer):
+    """The attention that a multi-head layer starts from, on the layer's own projections.
+
+    "added":    start(q, k, v) + f · own(q, k, v), where f is learned for each head, from 0
+    "blended":  (1 − s) · start(q, k, v) + s · own(q, k, v), where something else moves s from 0 to
+    1, at which only own(q, k, v) is computed
+
+    At first f or s is 0, so that the layer computes what `start` does, and f has a gradient, but
+    nothing that only `own` learns has one. f, s and the sum are float32 in 16-bit layers, and so
+    are the values of `own`. If weights are dropped, both attentions drop the same pairs. The
+    weights of a call are those of the sum.
+
+    Args:
+        own: the multi-head layer, whose arguments of projections are known.
+        attention: name of the other attention.
+        options: its options, or None.
+        form: how the attention of the layer comes in, "added" or "blended".
+
+    Raises:
+        ValueError: an unknown attention or form.
+
+    Attributes:
+        amount: f, of shape (N, 1, 1), or s.
+        is_finished: whether the layer's own attention has replaced the other one.
+    """
+
+    def __init__(
+        self,
+        own: Any,
+        attention: str,
+        options: dict[str, Any] | None = None,
+        form: str = "added",
+    ) -> None:
+        super().__init__(name="start", dtype=own.dtype_policy, autocast=False)
+        check_choice(attention, sorted(ATTENTIONS), "attention")
+        check_choice(form, FORMS, "form")
+        config = keras.layers.MultiHeadAttention.get_config(own)
+        shared = {name: config[name] for name in _SHARED}
+        layer = ATTENTIONS[attention](
+            **shared, **(options or {}), dtype=own.dtype_policy, name=f"{own.name}_start"
+        )
+        self.heads = Heads(layer, name=attention)
+        self.num_heads = own.num_heads
+        self._attention, self._given_options, self.form = attention, options, form
+        self.is_finished = False
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments by which a layer makes this again."""
+        return {
+            "attention": self._attention,
+            "options": None if self._given_options is None else dict(self._given_options),
+            "form": self.form,
+        }
+
+    @property
+    def options(self) -> Attention:
+        """The other attention."""
+        return self.heads.options
+
+    @property
+    def cross_attention_arguments(self) -> dict[str, Any]:
+        """Constructor arguments to change where queries must not affect each other."""
+        changes = self.options.cross_attention_options
+        start = self.arguments
+        return {"start": {**start, "options": {**(start["options"] or {}), **changes}}}
+
+    @property
+    def is_blend(self) -> bool:
+        """Whether something must move the share of the layer's own attention."""
+        return self.form == "blended"
+
+    def move(self, share: float) -> None:
+        """Set s; at 1 the other attention is not computed any more, once functions are traced."""
+        self.amount.assign(share)
+        self.is_finished = share == 1
+
+    def load_own_variables(self, store: Any) -> None:
+        """Load the factors or the share; at 1 the other attention is not computed any more."""
+        super().load_own_variables(store)
+        self.is_finished = self.is_blend and float(ops.convert_to_numpy(self.amount)) == 1
+
+    def build_for(self, rank: int) -> None:
+        """Create the factors or the share, and the weights of the other attention.
+
+        `rank` is that of the projected tensors.
+        """
+        self.heads.build_for(rank)
+        # (N, 1, 1), to be multiplied by (B, ..., N, T, V)
+        self.amount = self.add_weight(
+            shape=() if self.is_blend else (self.num_heads, 1, 1),
+            initializer="zeros",
+            trainable=not self.is_blend,
+            autocast=False,
+            name="share" if self.is_blend else "factor",
+        )
+        self.built = True
+
+    def beside(self, own: Callable[..., Any]) -> Callable[..., Any]:
+        """Return `MultiHeadQuasiAttention.attend` of both attentions, or of `own` once finished."""
+        if self.is_finished:
+            return own
+
+        def attend(
+            query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
+        ) -> Any:
+            # Not in 16 bits, where sums of unlimited weights may be infinite: 0 · ∞ is NaN
+            wide = ops.cast(value, compute_dtype(value))
+            with _recorded("start") as of_start:
+                first = self.heads.attend(query, key, value, mask, **options)
+            with _recorded("own") as of_own:
+                second = own(query, key, wide, mask, **options)
+            if "weights" in of_start and "weights" in of_own:
+                one, other = of_start["weights"], of_own["weights"]
+                weights = self._sum(one.values, other.values)
+                recording.record("weights", weights, one.visible, "weights of the sum")
+            if not options["return_scores"]:
+                return self._sum(first, second)
+            return tuple(map(self._sum, first, second))
+
+        return attend
+
+    def _sum(self, first: Tensor, second: Tensor) -> Tensor:
+        amount = ops.cast(self.amount, second.dtype)
+        start = ops.cast(first, second.dtype)
+        if self.is_blend:
+            start = (1.0 - amount) * start
+        return ops.cast(start + amount * second, first.dtype)
+
+
+@contextlib.contextmanager
+def _recorded(name: str) -> Iterator[recording.Recording]:
+    """Add `name` to what is recorded in the `with` block, and collect it as it was called there."""
+    found: recording.Recording = {}
+    with recording.recording_of(name):
+        yield found
+        found |= recording.active.get() or {}

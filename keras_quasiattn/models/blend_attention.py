@@ -1,0 +1,85 @@
+"""Moves the attention of a swapped model from the old one to the new one while it is trained."""
+
+from typing import Any
+
+import keras
+
+from keras_quasiattn.attention.start import Start
+
+
+class BlendAttention(keras.callbacks.Callback):
+    """Move the attention of a model that was swapped with `start="blend"` from the old to the new.
+
+    output = (1 − s) · old + s · new;  s = min(1, number of batches / `updates`)
+
+    Once s is 1, the layers compute only the new attention and cost what it costs; the step is then
+    compiled anew, once. s is saved with the weights, and training that is resumed with
+    `initial_epoch` goes on where it was. Functions that you have traced yourself must be traced
+    again after the end to save the cost.
+
+    Args:
+        share: the share of all batches of `fit` in which s moves, above 0 and at most 1. Defaults
+            to 0.5.
+        updates: the number of batches in which s moves, instead of `share`. Needed where `fit` does
+            not know how many batches an epoch has. Defaults to None.
+
+    Raises:
+        ValueError: a `share` or `updates` out of range, a number of batches that is not known, or a
+            model without attention to move.
+
+    Example:
+    >>> import keras, numpy as np
+    >>> from keras_quasiattn.models import BlendAttention, swap_attention
+    >>> x = keras.Input((None, 8))
+    >>> model = keras.Model(x, keras.layers.MultiHeadAttention(2, 4)(x, x))
+    >>> copy = swap_attention(model, "coda", start="blend")
+    >>> copy.compile("adam", "mse")
+    >>> data = np.ones((8, 5, 8), "float32")
+    >>> history = copy.fit(data, data, 4, epochs=2, verbose=0, callbacks=[BlendAttention()])
+    """
+
+    def __init__(self, share: float = 0.5, updates: int | None = None) -> None:
+        super().__init__()
+        if not 0 < share <= 1:
+            raise ValueError(f"`share` must be above 0 and at most 1. Received: share={share!r}")
+        if updates is not None and updates < 1:
+            raise ValueError(f"`updates` must be None or at least 1. Received: updates={updates!r}")
+        self.share, self.updates = share, updates
+        self._before = self._seen = 0  # batches before this epoch, and batches so far
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Find the attention to move, and the number of batches in which it moves."""
+        self._starts = [
+            one
+            for one in self.model._flatten_layers()  # Keras has no public way to list these
+            if isinstance(one, Start) and one.is_blend
+        ]
+        if not self._starts:
+            raise ValueError(
+                '`model` must be a copy of `swap_attention` with `start="blend"`. '
+                f"Received: {self.model.name!r}, which has no such attention"
+            )
+        steps = self.params.get("steps")
+        if self.updates is None and steps is None:
+            raise ValueError(
+                "`updates` must be given where the number of batches of an epoch is not known. "
+                "Received: updates=None"
+            )
+        self._total = self.updates or max(1, round(self.share * steps * self.params["epochs"]))
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Note how many batches came before."""
+        steps = self.params.get("steps")
+        self._before = self._seen if steps is None else epoch * steps
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Move all shares; compile the step again when they have come to the end."""
+        self._seen = self._before + batch + 1
+        if all(one.is_finished for one in self._starts):
+            return
+        model = self.model  # on JAX, this gives the weights their values
+        for start in self._starts:
+            start.move(min(1.0, self._seen / self._total))
+        if self._seen >= self._total:
+            model.make_train_function(force=True)
+            model.test_function = model.predict_function = None
