@@ -106,6 +106,24 @@ def test_the_loops_run_on_the_threads_of_pytorch(threads):
     )
 
 
+def test_a_smaller_team_than_asked_for_does_all_the_work():
+    from keras_quasiattn.attention.coda.compiled.torch import _over_team
+
+    shares = []
+
+    def within(number, count):
+        if number == 0:  # a team within a team has one thread
+            _over_team(lambda *share: shares.append(share), 5)
+
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        _over_team(within, 5)
+    finally:
+        torch.set_num_threads(before)
+    assert sorted(shares) == [(number, len(shares)) for number in range(len(shares))]
+
+
 def test_an_error_on_a_thread_is_raised():
     from keras_quasiattn.attention.coda.compiled.torch import _over_team
 

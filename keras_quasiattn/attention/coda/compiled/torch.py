@@ -30,7 +30,7 @@ def sums(call: Call, tensors: list[Tensor], masks: list[Tensor]) -> Sequence[Ten
 
 
 class _Sums(torch.autograd.Function):
-    """The operators as one with a gradient: of `torch.func` too, and an error in forward mode."""
+    """The operators as one with a gradient; forward mode and second derivatives are errors."""
 
     @staticmethod
     def forward(options: tuple[Any, ...], *tensors: Tensor) -> tuple[Tensor, ...]:
@@ -117,14 +117,17 @@ def _over_team(share: Share, most: int) -> None:
     from the threads of any other pool.
     """
     count = max(1, min(torch.get_num_threads(), most))
-    parallel, number = _openmp()
-    if count == 1 or parallel is None:
+    team = _team()
+    if count == 1 or team is None:
         return over_cores(share, count)
+    parallel, number, size = team
     errors: list[BaseException] = []
 
     def run(_: Any) -> None:
         try:
-            share(number(), count)
+            share(
+                number(), size()
+            )  # there may be fewer than asked for, such as within another team
         except BaseException as error:  # C code would only print it
             errors.append(error)
 
@@ -137,14 +140,15 @@ _BODY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 @cache
-def _openmp() -> tuple[Any, Any]:
-    """Return the OpenMP functions that run a team, and number a thread in it, of PyTorch's copy."""
+def _team() -> tuple[Any, Any, Any] | None:
+    """Return what runs a team, numbers a thread in it and counts them, in PyTorch's own OpenMP."""
     library = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
     try:
         loaded = ctypes.CDLL(str(library))
-        parallel, number = loaded.GOMP_parallel, loaded.omp_get_thread_num
+        parallel = loaded.GOMP_parallel
+        number, size = loaded.omp_get_thread_num, loaded.omp_get_num_threads
     except (OSError, AttributeError):
-        return None, None
+        return None
     parallel.argtypes = [_BODY, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
     parallel.restype = None
-    return parallel, number
+    return parallel, number, size
