@@ -16,6 +16,7 @@ from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.tasks.encoder_text import pack
 from keras_quasiattn.lab.text.encoder_tokenizer import EncoderTokenizer
 from keras_quasiattn.lab.training import RunFolder, train
+from keras_quasiattn.lab.training.optimizers import made_optimizer
 from keras_quasiattn.serving import convert, export, serve_check
 
 START, END = (tiny_encoder.VOCABULARY.index(token) for token in ("[CLS]", "[SEP]"))
@@ -271,6 +272,82 @@ def test_a_misspelt_attention_is_one_line(encoder_folder: Path, texts_data: Path
     task.prepare()
     with pytest.raises(UserError, match="codo"):
         task.build_model()
+
+
+def _weights(model: keras.Model) -> dict[str, np.ndarray]:
+    return {one.path: np.array(one) for one in model.weights}
+
+
+def _changed(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> set[str]:
+    return {name for name in before if not np.array_equal(before[name], after[name])}
+
+
+def _steps(task: Task, model: keras.Model, **options: Any) -> None:
+    optimizer = made_optimizer(task.options.training, None, 1, task.rate_factors(model))
+    model.compile(optimizer, task.loss(), run_eagerly=True)
+    model.fit(task.training_data(0), steps_per_epoch=2, epochs=1, verbose=0, **options)
+
+
+def test_frozen_layers_are_the_lowest(encoder_folder: Path, texts_data: Path) -> None:
+    words = {"embedding": 1, "transformer_layer_0": 2, "transformer_layer_1": 3, "logits": 4}
+    for frozen in range(4):
+        task = tiny_encoder.make(
+            texts_data, "classify", encoder_folder, model__frozen_layers=frozen
+        )
+        task.prepare()
+        model = task.build_model()
+        trains = {one.path for one in model.trainable_weights}
+        for one in model.weights:
+            (level,) = {level for word, level in words.items() if one.path.startswith(word)} or {1}
+            assert (one.path in trains) == (level > frozen), (frozen, one.path)
+
+
+def test_lora_changes_queries_and_values_alone_and_a_file_has_the_sum(
+    encoder_folder: Path, texts_data: Path, tmp_path: Path
+) -> None:
+    task = tiny_encoder.make(texts_data, "classify", encoder_folder, model__lora_rank=2)
+    task.prepare()
+    model = task.build_model()
+    task.initialize(model)
+    ids = task.tokenize(["who was it", "where did he go"]).inputs["ids"]
+    before = _weights(model)
+    _steps(task, model)
+    changed = _changed(before, _weights(model))
+    adapted = {name for name in before if "lora" in name}
+    # Two factors of queries and values in two layers; Keras trains their biases, too.
+    biases = {f"{name.rpartition('/')[0]}/bias" for name in adapted}
+    assert len(adapted) == 8 and len(biases) == 4
+    assert changed == adapted | biases | {name for name in before if name.startswith("logits")}
+    keras.saving.save_model(model, tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras", compile=False)
+    np.testing.assert_allclose(loaded(ids), model(ids), atol=1e-5)
+    assert not any("lora" in one.path for one in loaded.weights)
+
+
+def test_rates_fall_from_layer_to_layer(encoder_folder: Path, texts_data: Path) -> None:
+    task = tiny_encoder.make(
+        *(texts_data, "classify", encoder_folder),
+        model__layer_decay=0.5,
+        training__batch_size=4,
+        training__epsilon=1e-12,
+    )
+    task.prepare()
+    model = task.build_model()
+    factors = task.rate_factors(model)
+    assert {factors[one.path] for one in model.encoder.layers[-1].weights} == {0.5}
+    embedding = next(one for one in factors if "token_embedding" in one)
+    assert factors[embedding] == 0.125
+    before = _weights(model)
+    optimizer = made_optimizer(task.options.training, None, 1, factors)
+    model.compile(optimizer, task.loss(), run_eagerly=True)
+    model.fit(task.training_data(0), steps_per_epoch=1, epochs=1, verbose=0)
+    # Adam's first step is the rate for every number that has a gradient; of the rows of a table it
+    # is more, because Keras squares the gradient of each of their places. A key's bias has none.
+    steps = {name: np.abs(one - before[name]).max() for name, one in _weights(model).items()}
+    rate = task.options.training.learning_rate
+    for name in (one for one in steps if not one.endswith(("embeddings", "key/bias"))):
+        step = steps[name]
+        assert step == pytest.approx(rate * factors.get(name, 1.0), rel=1e-3), name
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import keras
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.extras import require
 from keras_quasiattn.lab.tasks.encoder_place import check_place
+from keras_quasiattn.lab.text.encoder_tokenizer import EncoderTokenizer
 from keras_quasiattn.manifest import hashes
 
 _FORMAT = 1
@@ -106,8 +107,10 @@ def load_encoder(place: str) -> tuple[Encoder, list[str]]:
         name = type(tokenizer).__name__
         raise _unsuitable(place, family, f"its {name} has no kernels in TensorFlow Serving")
     vocabulary = list(tokenizer.get_vocabulary())
-    if vocabulary[0] != "[PAD]":
-        raise _unsuitable(place, family, f"its id 0 is {vocabulary[0]!r}, not [PAD]")
+    try:
+        EncoderTokenizer(vocabulary)
+    except ValueError as error:
+        raise _unsuitable(place, family, str(error)) from error
     kept = {"name", "trainable", "dtype", "dropout"}
     config = {name: one for name, one in backbone.get_config().items() if name not in kept}
     return (

@@ -130,7 +130,8 @@ def limit_training(model: EncoderClassifier, frozen_layers: int, lora_rank: int)
         model: the model.
         frozen_layers: how many layers are frozen, from below; the embeddings are the first.
         lora_rank: rank of Keras' LoRA on the queries and values of every attention that is not
-            frozen, all else of the encoder being frozen; 0 trains the weights themselves.
+            frozen, with their biases, all else of the encoder being frozen; 0 trains the weights
+            themselves.
 
     Raises:
         UserError: a number is out of range.

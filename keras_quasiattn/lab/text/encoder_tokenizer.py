@@ -60,14 +60,13 @@ class EncoderTokenizer(VocabularyTokenizer):
         )
 
     def _check_special(self, vocabulary: Sequence[str]) -> None:
-        missing = [one for one in (self.UNKNOWN, START, END) if one not in vocabulary]
-        if missing or vocabulary[0] != self.PADDING:
-            raise ValueError(
-                f"vocabulary must begin with {self.PADDING} and have {self.UNKNOWN}, {START} and "
-                f"{END}; got {vocabulary[0]!r} at its beginning, and no {' or '.join(missing)}"
-                if missing
-                else f"vocabulary must begin with {self.PADDING}; got {vocabulary[0]!r}"
-            )
+        if not vocabulary or vocabulary[0] != self.PADDING:
+            raise ValueError(f"vocabulary must begin with {self.PADDING}; got {vocabulary[:1]}")
+        for token in (self.UNKNOWN, START, END):
+            if token not in vocabulary:
+                raise ValueError(f"vocabulary must have {token}")
+        if any(not token or "\0" in token for token in vocabulary):
+            raise ValueError("vocabulary must not have an empty token, or one with a NUL")
         self.unknown_id = list(vocabulary).index(self.UNKNOWN)
 
     @property

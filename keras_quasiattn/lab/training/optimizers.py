@@ -98,10 +98,14 @@ class _AdamWithRates(ReplicaAdam):
 
     def __init__(self, rate_factors: Mapping[str, float], **arguments: Any) -> None:
         super().__init__(name="adam", **arguments)
-        self._rate_factors = dict(rate_factors)
+        self._by_path = dict(rate_factors)
+
+    def build(self, variables: Sequence[keras.Variable]) -> None:
+        super().build(variables)
+        self._factors = [self._by_path.get(one.path, 1.0) for one in variables]
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        factor = self._rate_factors.get(variable.path, 1.0)
+        factor = self._factors[self._get_variable_index(variable)]
         super().update_step(gradient, variable, factor * learning_rate)
 
 
