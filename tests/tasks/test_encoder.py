@@ -250,6 +250,26 @@ def test_families_train_and_save(family: str, texts_data: Path, tmp_path: Path) 
 
 
 @pytest.mark.long
+def test_it_trains_and_exports_in_mixed_precision_and_with_accumulated_batches(
+    encoder_folder: Path, texts_data: Path, tmp_path: Path
+) -> None:
+    task = tiny_encoder.make(
+        *(texts_data, "classify", encoder_folder),
+        training__accumulate=2,
+        training__steps=4,
+        training__checkpoint_every=2,
+    )
+    folder = train(task, tmp_path / "run", policy="mixed_bfloat16", progress=False)
+    model = folder.load_model()
+    assert model.encoder.layers[-1].compute_dtype == "bfloat16"
+    assert {one.dtype for one in model.weights} == {"float32"}
+    path = export(folder, folder.task(""), tmp_path / "saved")
+    answer = without_keras.ask(path, {"text": ["who is it"]})
+    (expected,) = folder.task("").predict(model, ["who is it"])
+    np.testing.assert_allclose(answer["probabilities"][0], expected["probabilities"], atol=1e-2)
+
+
+@pytest.mark.long
 def test_another_attention_is_swapped_in_and_saved(
     encoder_folder: Path, texts_data: Path, tmp_path: Path
 ) -> None:
