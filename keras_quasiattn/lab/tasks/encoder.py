@@ -105,7 +105,7 @@ def load_encoder(place: str) -> tuple[Encoder, list[str]]:
     tokenizer = _loaded(place, lambda: models.Tokenizer.from_preset(place))
     if not isinstance(tokenizer, require("keras_hub", "pretrained").tokenizers.WordPieceTokenizer):
         name = type(tokenizer).__name__
-        raise _unsuitable(place, family, f"its {name} has no kernels in TensorFlow Serving")
+        raise _unsuitable(place, family, f"its {name} is no WordPiece tokenizer")
     vocabulary = list(tokenizer.get_vocabulary())
     try:
         EncoderTokenizer(vocabulary)
