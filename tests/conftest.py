@@ -229,6 +229,28 @@ def texts_run(shared, texts_data):
 
 
 @pytest.fixture(scope="session")
+def encoder_folder(shared):
+    """Folder of a tiny encoder, with random weights, that stands for a pretrained one."""
+    pytest.importorskip("keras_hub", reason="needs the extra pretrained")
+    import tiny_encoder
+
+    return shared("encoder", tiny_encoder.write)
+
+
+@pytest.fixture(scope="session")
+def encoder_run(shared, encoder_folder, texts_data):
+    """Folder of a finished run that started from this encoder, whose place is gone."""
+    import tiny_encoder
+
+    def make(folder: Path) -> None:
+        place = shutil.copytree(encoder_folder, folder / "place")
+        _trained(tiny_encoder.make(texts_data, "classify", place), folder / "run")
+        shutil.rmtree(place)
+
+    return shared("encoder-run", make) / "run"
+
+
+@pytest.fixture(scope="session")
 def pairs_data(shared):
     """Folder with the files of the tiny pairs."""
     import tiny_pairs

@@ -40,7 +40,7 @@ class CompiledModel:
     padding, so neither padding nor an empty row changes an answer.
 
     Args:
-        model: has `explain`, or takes a dictionary of ids; every input is (B, L), int32.
+        model: has `explain`, or takes ids or a dictionary of them; every input is (B, L), int32.
         buckets: the sizes to pad to.
     """
 
@@ -51,13 +51,13 @@ class CompiledModel:
         """Return what the model's own `explain` returns."""
         return self._compiled(self._model.explain, ids)
 
-    def __call__(self, inputs: dict[str, tf.Tensor], training: bool = False) -> Any:
+    def __call__(self, inputs: Any, training: bool = False) -> Any:
         """Return what the model returns."""
 
         def call(*ids: tf.Tensor) -> Any:
-            return self._model(dict(zip(inputs, ids, strict=True)), training=training)
+            return self._model(tf.nest.pack_sequence_as(inputs, ids), training=training)
 
-        return self._compiled(call, list(inputs.values()))
+        return self._compiled(call, tf.nest.flatten(inputs))
 
     def _compiled(self, function: Callable[..., Any], ids: Sequence[tf.Tensor]) -> Any:
         with tf.init_scope():

@@ -14,6 +14,7 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.tasks.batches import chosen_examples
 from keras_quasiattn.lab.tasks.classify_presets import MODELS, PRESETS
+from keras_quasiattn.lab.tasks.encoder_place import ENCODER
 from keras_quasiattn.lab.training import RunFolder
 
 
@@ -79,6 +80,7 @@ REPRESENTATIVE = ("bilstm_gated", "bilstm_coda", "transformer")
     [
         pytest.param(model, marks=[] if model in REPRESENTATIVE else pytest.mark.long)
         for model in MODELS
+        if model != ENCODER  # test_encoder.py
     ],
 )
 # In a graph the run above has trained, and a transformer that of test_mlu_task.

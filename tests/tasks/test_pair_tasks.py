@@ -8,6 +8,7 @@ import tiny_pairs
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.tasks import Task, get, pair_presets, rank_presets
+from keras_quasiattn.lab.tasks.encoder_place import ENCODER
 from keras_quasiattn.lab.training import RunFolder, train
 from keras_quasiattn.lab.training.finishing import compile_for
 
@@ -19,6 +20,7 @@ EVERY_MODEL = [
     )
     for task, models in MODELS.items()
     for model in models
+    if model != ENCODER  # test_encoder.py
 ]
 # One model of each family. The tests of the models cover what sets the others apart, and a graph
 # trains in the runs below.

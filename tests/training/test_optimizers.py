@@ -9,7 +9,9 @@ import pytest
 import toy_task
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.tasks import TrainingSettings
 from keras_quasiattn.lab.training import RunFolder, train
+from keras_quasiattn.lab.training.optimizers import made_optimizer
 
 SHORT = {"training__steps": 12, "training__average_checkpoints": 1}
 
@@ -104,6 +106,10 @@ def test_a_callback_may_stop_and_an_optimizer_have_its_own_rate(tmp_path: Path) 
             {"optimizer": momentum, "training__clip_norm": 1.0},
             r"training.clip_norm is 1.0, but the optimizer .* has global_clipnorm=None: set both",
         ),
+        (
+            {"optimizer": momentum, "training__accumulate": 2},
+            "training.accumulate is 2, but the optimizer .* gradient_accumulation_steps=None: set",
+        ),
     ],
 )
 def test_what_is_no_optimizer_is_refused_before_a_run_begins(
@@ -117,3 +123,42 @@ def test_what_is_no_optimizer_is_refused_before_a_run_begins(
 def test_what_is_no_callback_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="callbacks must hold Keras callbacks: got <class 'keras"):
         run(tmp_path / "run", keras.callbacks.EarlyStopping)
+
+
+def _settings(**changed: Any) -> TrainingSettings:
+    usual = {"steps": 8, "batch_size": 4, "learning_rate": 0.1, "warmup_steps": 0}
+    return TrainingSettings(**{**usual, "checkpoint_every": 8, "schedule": "constant", **changed})
+
+
+def _stepped(settings: TrainingSettings, gradients: list[float], factor: float = 1) -> list[float]:
+    """The values of two weights, from 0, after steps with these gradients.
+
+    The first one has a rate of its own by the factor.
+    """
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, "linear", name="dense")])
+    weights = model.trainable_variables
+    for weight in weights:
+        weight.assign(0.0 * weight)
+    factors = {} if factor == 1 else {weights[0].path: factor}
+    optimizer = made_optimizer(settings, None, 1, factors)
+    optimizer.build(weights)
+    for gradient in gradients:
+        optimizer.apply([0.0 * weight + gradient for weight in weights], weights)
+    return [float(np.squeeze(weight)) for weight in weights]
+
+
+def test_accumulated_batches_change_the_weights_once_by_their_mean() -> None:
+    alone = _stepped(_settings(), [2.0])
+    assert _stepped(_settings(accumulate=2), [1.0]) == [0.0, 0.0]
+    assert _stepped(_settings(accumulate=2), [1.0, 3.0]) == pytest.approx(alone)
+    assert alone[0] < 0
+
+
+def test_a_weight_may_have_a_rate_of_its_own() -> None:
+    (usual, _), (own, bias) = (_stepped(_settings(), [1.0, 1.0], factor) for factor in (1, 0.5))
+    assert own == pytest.approx(usual / 2) and bias == pytest.approx(usual)
+
+
+def test_rates_of_weights_need_the_usual_optimizer() -> None:
+    with pytest.raises(UserError, match=r"one learning rate for all weights: give none, or let mo"):
+        made_optimizer(_settings(), keras.optimizers.SGD(), 1, {"dense/kernel": 0.5})

@@ -52,6 +52,7 @@ cli.add_command(list_tasks)
     "quasiattn train mlu --model coda --preset paper --run runs/paper --policy mixed_bfloat16\n"
     "quasiattn train classify --preset trec --run runs/trec --vectors glove.6B.100d.txt\n"
     "quasiattn train classify --data my.tsv --run runs/mine\n"
+    "quasiattn train classify --data my.tsv --run runs/mine --encoder bert_tiny_en_uncased\n"
     "quasiattn train rank --preset wikiqa --run runs/wikiqa --vectors glove.6B.100d.txt\n"
     "quasiattn train translate --source mine.en --target mine.de --run runs/mine\n"
     "\n"

@@ -25,6 +25,7 @@ from keras_quasiattn.lab.cli.completion import (
 )
 from keras_quasiattn.lab.cli.loading import load
 from keras_quasiattn.lab.tasks.catalogue import chosen_options, usual_model
+from keras_quasiattn.lab.tasks.encoder_place import ENCODER, check_place, has_encoder
 from keras_quasiattn.lab.tasks.held_out import SPLITS
 
 _OPTIONS = (
@@ -65,6 +66,12 @@ _OPTIONS = (
         help="Word vectors for models that read words: GloVe's text form, or an .npz.",
     ),
     click.option(
+        "--encoder",
+        metavar="PLACE",
+        help="Start from this pretrained encoder: a KerasHub preset, hf://…, kaggle://… or a "
+        "folder.",
+    ),
+    click.option(
         "--seed",
         default=0,
         show_default=True,
@@ -102,6 +109,7 @@ def makes_task(
         target: Path | None,
         columns: str | None,
         vectors: Path | None,
+        encoder: str | None,
         seed: int,
         overrides: tuple[str, ...],
         data_dir: Path,
@@ -121,6 +129,9 @@ def makes_task(
             settings["data.columns"] = columns_of(columns)
         if vectors is not None:
             settings["data.vectors"] = str(vectors)
+        if encoder is not None:
+            model = _encoder_model(task, model)
+            settings["model.encoder"] = encoder
         chosen = next(iter(described.presets)) if preset is None else preset
         names = {
             "preset": chosen,
@@ -128,6 +139,8 @@ def makes_task(
         }
         options = chosen_options(task, described, **names, seed=seed, overrides=settings)
         _require_files(options.data)
+        if "encoder" in options.model and not has_encoder(others.get("path")):
+            check_place(options.model["encoder"])
         load()
         made = tasks.get(task)(**names, seed=seed, data_dir=data_dir, overrides=settings)
         if preset is None:
@@ -137,6 +150,19 @@ def makes_task(
     for option in reversed(_OPTIONS):
         with_task = option(with_task)
     return with_task
+
+
+def _encoder_model(task: str, model: str | None) -> str:
+    """Return the model that has a pretrained encoder."""
+    if ENCODER not in tasks.describe(task).models:
+        able = [one for one in tasks.available() if ENCODER in tasks.describe(one).models]
+        raise UserError(
+            f"--encoder: task {task} has no model with a pretrained encoder; tasks that have one: "
+            f"{', '.join(able)}"
+        )
+    if model not in (None, ENCODER):
+        raise UserError(f"--encoder needs the model {ENCODER!r}, not {model!r}")
+    return ENCODER
 
 
 def _files_of(data: Path | None, source: Path | None, target: Path | None) -> Path | None:

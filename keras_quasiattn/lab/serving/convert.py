@@ -87,6 +87,8 @@ def convert(
     signature = task.serving_signature(model)
     ids = example_inputs(signature, task.example)[TOKEN_IDS]
     arrays = {spec.name: ids[f"{spec.name}_ids"] for spec in signature.input_signature}
+    if signature.model_ids is not None:
+        arrays = signature.model_ids(task.example)
     example = {name: array[array != 0] for name, array in arrays.items()}  # (ids,), all texts
     known = np.unique(np.concatenate(list(example.values())))
     batches = list(_batches([tensor.name for tensor in model.inputs], known))

@@ -72,11 +72,14 @@ def bucket_inputs(
     for length in buckets.lengths:
         for batch in buckets.batches:
             inputs = {}
+            own = length
+            if signature.joined:
+                own = (length - signature.joined) // len(signature.input_signature)
             for spec in signature.input_signature:
                 texts = [1, batch] if len(spec.shape) == 2 else [1 if listed else batch]
-                ids = np.resize(alone[f"{spec.name}_ids"].ravel(), [*texts, length])
+                ids = np.resize(alone[f"{spec.name}_ids"].ravel(), [*texts, own])
                 inputs[f"{spec.name}_ids"] = ids
-                inputs[f"{spec.name}_lengths"] = np.full(texts, length, "int32")
+                inputs[f"{spec.name}_lengths"] = np.full(texts, own, "int32")
             yield inputs
 
 

@@ -22,6 +22,8 @@ from keras_quasiattn.lab.tasks.batches import as_bytes, as_texts, in_batches, pl
 from keras_quasiattn.lab.tasks.catalogue import CATALOGUE
 from keras_quasiattn.lab.tasks.classify_data import OWN_EXAMPLE, SOURCES, load_texts
 from keras_quasiattn.lab.tasks.classify_presets import MODELS, PRESETS, TEXT_CLASSIFIERS
+from keras_quasiattn.lab.tasks.encoder_place import ENCODER
+from keras_quasiattn.lab.tasks.encoder_reading import EncoderReading
 from keras_quasiattn.lab.tasks.faithfulness import faithfulness
 from keras_quasiattn.lab.tasks.measured import Measured, judge_classes
 from keras_quasiattn.lab.tasks.preset import Preset
@@ -67,6 +69,7 @@ class Classify(VocabularyTask):
     own_data: ClassVar[tuple[str, str] | None] = CATALOGUE["classify"].own_data
     sources: ClassVar[Mapping[str, Source]] = SOURCES
     input_columns: ClassVar[tuple[str, ...]] = ("text",)
+    readings: ClassVar[Mapping[str, type]] = {ENCODER: EncoderReading}
     answer_names: ClassVar[tuple[str, ...] | None] = ANSWER_NAMES
 
     @property
@@ -137,7 +140,7 @@ class Classify(VocabularyTask):
 
     def _encode(self, examples: dict[str, tf.Tensor]) -> tuple[tf.Tensor, ...]:
         target = tf.one_hot(examples["label"], len(self._classes))
-        return self._ids(examples["text"]), target, *weights_of(examples)
+        return self._argument(self._ids(examples["text"])), target, *weights_of(examples)
 
     def measure(
         self, model: keras.Model, split: str = "test", limit: int | None = None
@@ -212,14 +215,16 @@ class Classify(VocabularyTask):
             resources=self.tokenizer.resources,
             tokenize=self._token_ids,
             answer_ids=answer_ids,
-            longest=self.options.data["max_length"],
+            longest=self._most_ids,
+            **self._joined(),
         )
 
     def _ids_function(self, model: keras.Model) -> Any:
         @tf.function(input_signature=[tf.TensorSpec((None, None), tf.int32, name="ids")])
         def answer(ids: tf.Tensor) -> dict[str, tf.Tensor]:
             classes = tf.constant(self._classes, tf.string)
-            explained = model.explain(self._readable_ids(ids))  # weights and gates: (B, T)
+            inputs = self._inputs(self._readable_ids(ids))
+            explained = model.explain(*inputs.values())  # weights and gates: (B, T)
             logits = explained.pop("logits")  # (B, classes)
             return {
                 "label": tf.gather(classes, tf.argmax(logits, axis=-1)),

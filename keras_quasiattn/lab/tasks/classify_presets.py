@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from keras_quasiattn.lab.tasks.attention_options import attention
+from keras_quasiattn.lab.tasks.encoder_options import ENCODER_OPTIONS, UNUSED
+from keras_quasiattn.lab.tasks.encoder_place import ENCODER
 from keras_quasiattn.lab.tasks.held_out import HELD_OUT, OWN_TABLE
 from keras_quasiattn.lab.tasks.preset import Preset
 from keras_quasiattn.lab.tasks.settings import TrainingSettings
@@ -21,7 +23,7 @@ TEXT_CLASSIFIERS: Mapping[str, tuple[str, str]] = {
     "words_gated": ("convolution", "gated"),
     "words_soft": ("convolution", "soft"),
 }
-MODELS = (*TEXT_CLASSIFIERS, "transformer_coda", "transformer")
+MODELS = (*TEXT_CLASSIFIERS, "transformer_coda", "transformer", ENCODER)
 _BILSTM = {
     "embedding_dim": 100,
     "units": 100,
@@ -80,6 +82,7 @@ def _preset(
     gates: Mapping[str, Any] | None = None,
     words: Mapping[str, Any] | None = None,
     transformer: Mapping[str, Any] | None = None,
+    encoder: Mapping[str, Any] | None = None,
 ) -> Preset:
     """Return a preset with options for all models.
 
@@ -90,10 +93,11 @@ def _preset(
         words: values that override the defaults of `words_gated` and `words_soft`.
         transformer: values that override the defaults of the Transformers; data and training
             options by dotted name.
+        encoder: in the same way, values that override the defaults of a pretrained encoder.
     """
     recurrent = {**_BILSTM, **(bilstm or {})}
     local = {**_WORDS, **(words or {})}
-    encoder = {**_TENSOR2TENSOR, **(transformer or {})}
+    transformers = {**_TENSOR2TENSOR, **(transformer or {})}
     return Preset(
         summary=summary,
         data={
@@ -119,9 +123,11 @@ def _preset(
                 "gate_cost": 1e-2,
             },
             "words_soft": local,
-            "transformer_coda": {**encoder, **attention("coda")},
-            "transformer": {**encoder, **attention()},
+            "transformer_coda": {**transformers, **attention("coda")},
+            "transformer": {**transformers, **attention()},
+            ENCODER: {**ENCODER_OPTIONS, **(encoder or {})},
         },
+        unused={ENCODER: UNUSED},
         training=training,
     )
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from keras_quasiattn.lab.tasks.attention_options import attention
+from keras_quasiattn.lab.tasks.encoder_options import ENCODER_OPTIONS, UNUSED
+from keras_quasiattn.lab.tasks.encoder_place import ENCODER
 from keras_quasiattn.lab.tasks.word_options import WORD_OPTIONS
 
 DATA_OPTIONS: Mapping[str, Any] = {
@@ -48,6 +50,13 @@ _CONFLICT: Mapping[str, Any] = {**_SIAMESE, "difference": "absolute"}
 # scaling by 1/units would make M nearly 0 everywhere.
 _CODA: Mapping[str, Any] = attention("coda", scaling="none")
 
+# One sequence needs no token to align nothing to, and vectors of the encoder's own length.
+_ENCODER: Mapping[str, Any] = {
+    **ENCODER_OPTIONS,
+    "data.null_token": False,
+    "data.unit_norm": False,
+}
+
 MODEL_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "decomposable_coda": {**_NETWORK, "intra_attention": False, **_CODA},
     "decomposable": {**_NETWORK, "intra_attention": False, **attention()},
@@ -56,7 +65,10 @@ MODEL_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "siamese_attention": _SIAMESE,
     "siamese_conflict": _CONFLICT,
     "siamese_none": _SIAMESE,
+    ENCODER: _ENCODER,
 }
+# By model, the data options that do not matter to it.
+UNUSED_OPTIONS: Mapping[str, tuple[str, ...]] = {ENCODER: (*UNUSED, "null_token", "unit_norm")}
 
 
 # The interaction between the two texts in each model with recurrent encoders.
@@ -103,7 +115,8 @@ WITH_VECTORS: Mapping[str, Mapping[str, Any]] = {
         "training.checkpoint_every": 100,
         "training.learning_rate": 1e-3,
     }
-    for model in MODEL_OPTIONS
+    for model, options in MODEL_OPTIONS.items()
+    if "train_embedding" in options
 }
 
 

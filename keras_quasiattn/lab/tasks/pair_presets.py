@@ -15,6 +15,7 @@ from keras_quasiattn.lab.tasks.pair_options import (
     OWN_IDS,
     OWN_MODEL,
     OWN_TRAINING,
+    UNUSED_OPTIONS,
     WITH_VECTORS,
     by_model,
 )
@@ -33,6 +34,7 @@ def _preset(
         model={},
         training=training,
         by_model=by_model(**model),
+        unused=UNUSED_OPTIONS,
     )
 
 

@@ -17,6 +17,8 @@ from keras_quasiattn.lab.data import (
 )
 from keras_quasiattn.lab.tasks.attention_options import attention_of
 from keras_quasiattn.lab.tasks.batches import as_bytes, in_batches, joined, weights_of
+from keras_quasiattn.lab.tasks.encoder_place import ENCODER
+from keras_quasiattn.lab.tasks.encoder_reading import EncoderReading
 from keras_quasiattn.lab.tasks.pair_options import INTERACTIONS, MIXTURES
 from keras_quasiattn.lab.tasks.tokenized_texts import TokenizedTexts
 from keras_quasiattn.lab.tasks.vocabulary_task import VocabularyTask
@@ -40,6 +42,8 @@ class PairTask(VocabularyTask):
     recurrent encoders (`models.SiameseClassifier`).
     """
 
+    readings: ClassVar[Mapping[str, type]] = {ENCODER: EncoderReading}
+    _input_names: ClassVar[tuple[str, ...]] = ("first", "second")
     # As in the models with CoDA: see `pair_options`.
     attention_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"coda": {"scaling": "none"}}
 
@@ -58,7 +62,7 @@ class PairTask(VocabularyTask):
         if self.options.data["null_token"]:
             null = tf.RaggedTensor.from_tensor(tf.fill([tf.shape(texts)[0], 1], NULL))  # (B, 1)
             tokens = tf.concat([null, tokens], axis=1)
-        return tokens[:, : self.options.data["max_length"]]
+        return tokens[:, : self._most_tokens]
 
     def _table(self) -> np.ndarray | None:
         table = super()._table()
@@ -131,8 +135,8 @@ class PairTask(VocabularyTask):
         return tf.data.Dataset.from_tensor_slices(columns)
 
     def _encode(self, examples: dict[str, tf.Tensor]) -> tuple[Any, ...]:
-        ids = {side: self._ids(examples[side]) for side in ("first", "second")}
-        return ids, self._target(examples), *weights_of(examples)
+        ids = (self._ids(examples[side]) for side in ("first", "second"))
+        return self._argument(*ids), self._target(examples), *weights_of(examples)
 
     def texts(self, split: str, limit: int) -> list[str]:
         """Return the first `limit` pairs of a split, the two texts of each joined by a tab."""
@@ -157,11 +161,8 @@ class PairTask(VocabularyTask):
 
         @tf.function(input_signature=[tf.TensorSpec((None,), tf.string)] * 2)
         def answer(first: tf.Tensor, second: tf.Tensor) -> dict[str, tf.Tensor]:
-            return {
-                "logits": model(
-                    {"first": self._ids(first), "second": self._ids(second)}, training=False
-                )
-            }
+            ids = map(self._ids, (first, second))
+            return {"logits": model(self._argument(*ids), training=False)}
 
         columns = [pairs.first, pairs.second]
         answers = in_batches(answer, columns, [self._lengths(column) for column in columns])

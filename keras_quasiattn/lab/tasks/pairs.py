@@ -106,7 +106,8 @@ class Pairs(PairTask):
             tokenize=self._token_ids,
             answer_ids=answer_ids,
             columns=lambda text: split_input(text, _SIDES),
-            longest=self.options.data["max_length"],
+            longest=self._most_ids,
+            **self._joined(),
         )
 
     def _ids_function(self, model: keras.Model) -> Any:
@@ -116,7 +117,8 @@ class Pairs(PairTask):
         def answer(first: tf.Tensor, second: tf.Tensor) -> dict[str, tf.Tensor]:
             classes = tf.constant(self._classes, tf.string)
             # Weights: (B, T, S) or (B, S, T); of a mixture the posterior (B, components).
-            explained = model.explain(self._readable_ids(first), self._readable_ids(second))
+            inputs = self._inputs(*map(self._readable_ids, (first, second)))
+            explained = model.explain(*inputs.values())
             logits = explained.pop("logits")  # (B, classes)
             return {
                 "label": tf.gather(classes, tf.argmax(logits, axis=-1)),

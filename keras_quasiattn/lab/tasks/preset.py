@@ -4,7 +4,7 @@ import ast
 import dataclasses
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from keras_quasiattn.errors import UserError
@@ -30,6 +30,7 @@ class Preset:
             has no options that it does not use.
         with_vectors: by model name, what differs if `data.vectors` names a file: other values of
             its options, by dotted name.
+        unused: by model name, the data options that do not matter to it.
         usual_model: the model where none is named; empty for the task's first.
 
     >>> training = TrainingSettings(
@@ -48,6 +49,7 @@ class Preset:
     training: TrainingSettings
     by_model: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     with_vectors: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    unused: Mapping[str, Collection[str]] = dataclasses.field(default_factory=dict)
     usual_model: str = ""
 
     def for_model(self, model: str) -> "Preset":
@@ -55,8 +57,13 @@ class Preset:
         special = self.by_model.get(model, {})
         options = {name: value for name, value in special.items() if "." not in name}
         vectors = {name: changed for name, changed in self.with_vectors.items() if name == model}
+        unused = {name: some for name, some in self.unused.items() if name == model}
         preset = dataclasses.replace(
-            self, model={**self.model, **options}, by_model={}, with_vectors=vectors
+            self,
+            model={**self.model, **options},
+            by_model={},
+            with_vectors=vectors,
+            unused=unused,
         )
         return preset.with_overrides(
             {name: value for name, value in special.items() if "." in name}
@@ -81,12 +88,11 @@ class Preset:
         return "vectors" in self.data and "embedding_dim" in self.model
 
     def used_options(self) -> dict[str, Any]:
-        """Return the options that affect this model: all but vectors that it cannot take."""
-        return {
-            name: value
-            for name, value in self.options().items()
-            if name != "data.vectors" or self.takes_vectors
-        }
+        """Return the options that affect this model; call `for_model` first."""
+        without = {f"data.{name}" for some in self.unused.values() for name in some}
+        if not self.takes_vectors:
+            without.add("data.vectors")
+        return {name: value for name, value in self.options().items() if name not in without}
 
     def __getitem__(self, option: str) -> Any:
         """Return the value of an option, or of an entry of one, by its dotted name."""

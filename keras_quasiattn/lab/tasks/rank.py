@@ -194,7 +194,8 @@ class Rank(PairTask):
                 question, candidates, tf.reduce_all(candidates == pad_id, axis=-1)
             ),
             columns=columns,
-            longest=self.options.data["max_length"],
+            longest=self._most_ids,
+            **self._joined(),
         )
 
     def _order_function(self, model: keras.Model) -> Any:
@@ -208,7 +209,7 @@ class Rank(PairTask):
             shape = tf.shape(candidates)
             first = tf.repeat(self._readable_ids(question), shape[1], axis=0)  # (B·C, S)
             second = tf.reshape(candidates, (shape[0] * shape[1], shape[2]))  # (B·C, T)
-            logits = model({"first": first, "second": second}, training=False)  # (B·C, 2)
+            logits = model(self._argument(first, second), training=False)  # (B·C, 2)
             scores = tf.where(missing, 0.0, tf.reshape(tf.nn.softmax(logits)[:, 1], shape[:2]))
             # Missing candidates rank after real ones that score 0.
             places = tf.argsort(tf.where(missing, 1.0, -scores), axis=1, stable=True)

@@ -11,6 +11,7 @@ from keras_quasiattn.lab.tasks.pair_options import (
     OWN_IDS,
     OWN_MODEL,
     OWN_TRAINING,
+    UNUSED_OPTIONS,
     WITH_VECTORS,
     by_model,
 )
@@ -41,6 +42,7 @@ def _preset(
         model={},
         training=training,
         by_model={name: options[name] for name in MODELS},
+        unused=UNUSED_OPTIONS,
     )
 
 

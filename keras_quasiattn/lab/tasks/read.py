@@ -114,8 +114,9 @@ class Read(VocabularyTask):
                 *(self._vocabulary, data["tokenizer"], data["unknown_ids"], self._text_version)
             )
 
-    def _limits(self) -> dict[str, str]:
-        return {"question": "data.question_length"}  # passages are read window by window
+    def _limits(self) -> dict[str, tuple[str, int]]:
+        # Passages are read window by window.
+        return {"question": ("data.question_length", self.options.data["question_length"])}
 
     def _make_model(self, vocabulary_size: int, num_classes: int) -> keras.Model:
         options, attention = attention_of(self.options.model)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 
@@ -23,6 +24,10 @@ class ServingSignature(NamedTuple):
         columns: splits one input of `predict` into the value of each argument, without the batch.
         longest: the most ids of a text that the model reads, if it answers in one call of `explain`
             or of itself, with ids (B, L) only; otherwise None.
+        joined: number of ids that are added to those of all texts of an answer where the model
+            reads these as one sequence; 0 where it reads each by itself.
+        model_ids: maps one input of `predict` to the ids (1, L) that the model reads, by the name
+            of its input, where it does not read those of each argument.
     """
 
     function: Callable[..., dict[str, tf.Tensor]]
@@ -32,3 +37,5 @@ class ServingSignature(NamedTuple):
     answer_ids: Callable[..., dict[str, tf.Tensor]]
     columns: Callable[[str], list[Any]] = lambda text: [text]
     longest: int | None = None
+    joined: int = 0
+    model_ids: Callable[[str], dict[str, np.ndarray]] | None = None

@@ -43,6 +43,8 @@ class TrainingSettings:
         class_weights: "balanced" weights the loss of an example by N/(classes·count) of its class
             among the N training rows, so that rare classes count as much as frequent ones; only for
             tasks with classes.
+        accumulate: batches whose mean gradient makes one change of the weights, for less memory
+            than one large batch; `steps` counts batches.
 
     Raises:
         UserError: a value is out of range, or two values conflict.
@@ -70,9 +72,11 @@ class TrainingSettings:
     jit_compile: bool = False
     passes: int | None = None
     class_weights: ClassWeights = "none"
+    accumulate: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch_size", "checkpoint_every", "average_checkpoints"):
+        counts = ("steps", "batch_size", "checkpoint_every", "average_checkpoints", "accumulate")
+        for name in counts:
             self._require(name, getattr(self, name) >= 1, "at least 1")
         self._require("passes", self.passes is None or self.passes >= 1, "none or at least 1")
         self._require("warmup_steps", self.warmup_steps >= 0, "0 or more")

@@ -249,6 +249,18 @@ class Task(abc.ABC):
             UserError: the model options do not fit together.
         """
 
+    def initialize(self, model: keras.Model) -> None:
+        """Set the weights that a new run starts from; the default leaves the random ones.
+
+        Raises:
+            UserError: they cannot be loaded.
+        """
+        return None
+
+    def rate_factors(self, model: keras.Model) -> dict[str, float]:
+        """Return by what the learning rate of a weight is multiplied, by path, where not by 1."""
+        return {}
+
     def check_model(self, model: keras.Model) -> None:
         """Refuse a model that does not match this task and its assets; the default accepts any.
 

@@ -36,7 +36,7 @@ from keras_quasiattn.lab.text import (
 )
 from keras_quasiattn.metrics.macro_f1 import MacroF1
 
-_VOCABULARY, _CLASSES = "vocabulary.txt", "classes.json"
+VOCABULARY_FILE, _CLASSES = "vocabulary.txt", "classes.json"
 _OLD_CLASSES = "classes.txt"  # earlier runs: one name per line, so none with a line break
 _TEXT = "text_processing.json"  # earlier runs have none, and version 1
 _COUNTS = ("max_length", "length_multiple", "min_count", "unknown_ids")
@@ -59,10 +59,20 @@ class VocabularyTask(Task):
 
     Attributes:
         tokenizers: the values that `data.tokenizer` accepts.
+        readings: by model that does not read ids of such a vocabulary, a subclass of this class
+            that replaces the reading of texts in a task with that model.
     """
 
     tokenizers: ClassVar[tuple[str, ...]] = (*CLEANINGS, "subwords")
+    readings: ClassVar[Mapping[str, type]] = {}
+    _input_names: ClassVar[tuple[str, ...]] = ("ids",)
     weighted_metrics: ClassVar[bool] = True
+
+    def __new__(cls, *, model: str, **_: Any) -> "VocabularyTask":
+        """Make a task of the class that reads texts as the model needs them."""
+        reading = cls.readings.get(model)
+        made = cls if reading is None or issubclass(cls, reading) else _mixed(reading, cls)
+        return super().__new__(made)
 
     def _set_up(self) -> None:
         super()._set_up()
@@ -160,10 +170,7 @@ class VocabularyTask(Task):
         """Return a summary of the user's own data, and what training makes of it."""
         lines = []
         if "train" in self.options.data:
-            limits = {
-                column: (option, self.options[option]) for column, option in self._limits().items()
-            }
-            lines = summarize(*self._loaded, self._whole_lengths, limits)
+            lines = summarize(*self._loaded, self._whole_lengths, self._limits())
         if self._counts:
             lines = [*lines, covered(self._counts, self._vectors)]
         if (asked := self.options.training.batch_size) > self._batch_size:
@@ -174,9 +181,10 @@ class VocabularyTask(Task):
             ]
         return lines
 
-    def _limits(self) -> dict[str, str]:
-        """By column of the texts, the option after which what follows is cut."""
-        return dict.fromkeys(self._data.splits["train"].columns, "data.max_length")
+    def _limits(self) -> dict[str, tuple[str, int]]:
+        """By column of the texts, the option that limits its tokens, and their number."""
+        limit = ("data.max_length", self.options.data["max_length"])
+        return dict.fromkeys(self._data.splits["train"].columns, limit)
 
     def _whole_lengths(self, texts: np.ndarray) -> np.ndarray:
         """Return the number of tokens of each text, however long."""
@@ -191,7 +199,7 @@ class VocabularyTask(Task):
         """Return the vocabulary, the class names and the version of the text processing."""
         version = f"{json.dumps({'version': self._text_version})}\n".encode()
         return {
-            _VOCABULARY: vocabulary_text(self._vocabulary).encode(),
+            VOCABULARY_FILE: vocabulary_text(self._vocabulary).encode(),
             _CLASSES: f"{json.dumps(self._classes)}\n".encode(),
             **({} if self._text_version == 1 else {_TEXT: version}),
         }
@@ -207,7 +215,7 @@ class VocabularyTask(Task):
         if file.exists():
             version = _version(file)
         else:
-            version = 1 if (folder / _VOCABULARY).exists() else TEXT_VERSION
+            version = 1 if (folder / VOCABULARY_FILE).exists() else TEXT_VERSION
         if version != self._text_version:
             self._text_version, self._vocabulary = version, []
             for made in ("tokenizer", "_count"):
@@ -217,21 +225,25 @@ class VocabularyTask(Task):
         """Restore the vocabulary, the class names and the version of the text processing."""
         self.resume(folder)
         try:
-            vocabulary = (folder / _VOCABULARY).read_bytes().decode("utf-8")
+            vocabulary = (folder / VOCABULARY_FILE).read_bytes().decode("utf-8")
             old = (folder / _OLD_CLASSES).exists() and not (folder / _CLASSES).exists()
             self._classes_file = _OLD_CLASSES if old else _CLASSES
             content = (folder / self._classes_file).read_bytes()
             classes = content.decode("utf-8").split("\n")[:-1] if old else json.loads(content)
         except (OSError, ValueError, RecursionError) as error:
             raise UserError(
-                f"{folder} is damaged: {_VOCABULARY} or {self._classes_file} cannot be read"
+                f"{folder} is damaged: {VOCABULARY_FILE} or {self._classes_file} cannot be read"
             ) from error
         if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
             raise UserError(
                 f"{folder / _CLASSES} is damaged: it is not a list of the classes' names"
             )
-        self._vocabulary = read_vocabulary(vocabulary, str(folder / _VOCABULARY))
+        self._vocabulary = self._parsed(vocabulary, folder / VOCABULARY_FILE)
         self._classes = tuple(classes)
+
+    def _parsed(self, vocabulary: str, file: Path) -> list[str]:
+        """Return the tokens by id, from the content of their file."""
+        return read_vocabulary(vocabulary, str(file))
 
     @functools.cached_property
     def tokenizer(self) -> VocabularyTokenizer:
@@ -267,7 +279,7 @@ class VocabularyTask(Task):
         """Refuse a model whose vocabulary size or class count differs from the run's files."""
         made = model.get_config()
         for name, file, ours in (
-            ("vocabulary_size", _VOCABULARY, self.tokenizer.vocabulary_size),
+            ("vocabulary_size", VOCABULARY_FILE, self.tokenizer.vocabulary_size),
             ("num_classes", self._classes_file, len(self._classes)),
         ):
             if made.get(name, ours) != ours:
@@ -308,9 +320,19 @@ class VocabularyTask(Task):
             MacroF1(len(self._classes), name="macro_f1"),
         ]
 
+    @property
+    def _most_tokens(self) -> int:
+        """The most tokens of a text that the model reads."""
+        return self.options.data["max_length"]
+
+    @property
+    def _most_ids(self) -> int:
+        """The most ids of one of the model's inputs."""
+        return self.options.data["max_length"]
+
     def _tokens(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Return the tokens that the model reads: strings (B,) to ragged (B, tokens)."""
-        return self.tokenizer.split(texts)[:, : self.options.data["max_length"]]
+        return self.tokenizer.split(texts)[:, : self._most_tokens]
 
     def _ids(self, texts: tf.Tensor) -> tf.Tensor:
         """Return the padded ids (B, length) of the texts' tokens."""
@@ -324,7 +346,20 @@ class VocabularyTask(Task):
         """Return ids (..., length) as the model reads them: truncated, invalid ones unknown."""
         tokenizer = self.tokenizer
         known = (ids >= 0) & (ids < tokenizer.vocabulary_size)
-        return tf.where(known, ids, tokenizer.unknown_id)[..., : self.options.data["max_length"]]
+        return tf.where(known, ids, tokenizer.unknown_id)[..., : self._most_tokens]
+
+    def _inputs(self, *sides: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Return the model's inputs by name, from the padded ids (B, length) of each text."""
+        return dict(zip(self._input_names, sides, strict=True))
+
+    def _argument(self, *sides: tf.Tensor) -> Any:
+        """Return the argument of the model's call: its only input, or the dictionary of inputs."""
+        inputs = self._inputs(*sides)
+        return inputs if len(inputs) > 1 else next(iter(inputs.values()))
+
+    def _joined(self) -> dict[str, Any]:
+        """Return arguments of the serving signature of a model that reads all texts as one."""
+        return {}
 
     def _tokenized(self, columns: Mapping[str, np.ndarray]) -> TokenizedTexts:
         """Return the ids and tokens of one column of texts per side."""
@@ -349,6 +384,12 @@ class VocabularyTask(Task):
     def _chosen(self, split: str, limit: int | None) -> Any:
         """Return the first `limit` examples of a split, or all of them."""
         return chosen_examples(lambda: self._data, split, limit, self._file)
+
+
+@functools.cache
+def _mixed(reading: type, task: type) -> type:
+    """Return the task's class with another way to read texts."""
+    return type(task.__name__, (reading, task), {"__doc__": task.__doc__})
 
 
 def _version(file: Path) -> int:

@@ -4,6 +4,7 @@ from keras_quasiattn.extras import needs
 
 with needs("tasks"):
     from keras_quasiattn.lab.text.cleaning import CLEANINGS, TEXT_VERSION
+    from keras_quasiattn.lab.text.encoder_tokenizer import EncoderTokenizer
     from keras_quasiattn.lab.text.open_text import open_text
     from keras_quasiattn.lab.text.sequence_tokenizers import (
         ByteTokenizer,
@@ -32,6 +33,7 @@ __all__ = [
     "SPAN_CLEANINGS",
     "TEXT_VERSION",
     "ByteTokenizer",
+    "EncoderTokenizer",
     "SentencePieceTokenizer",
     "SpanTokenizer",
     "SubwordTokenizer",

@@ -38,14 +38,10 @@ class VocabularyTokenizer(abc.ABC):
     PADDING: Final = "[PAD]"
     UNKNOWN: Final = "[UNK]"
     pad_id: Final = 0
-    unknown_id: Final = 1
+    unknown_id: int = 1
 
     def __init__(self, vocabulary: Sequence[str], unknown_ids: int = 1) -> None:
-        if list(vocabulary[:2]) != [self.PADDING, self.UNKNOWN]:
-            raise ValueError(
-                f"vocabulary must begin with {self.PADDING} and {self.UNKNOWN}; "
-                f"got {list(vocabulary[:2])}"
-            )
+        self._check_special(vocabulary)
         if len(set(vocabulary)) != len(vocabulary):
             raise ValueError("vocabulary must not have a token twice")
         if unknown_ids < 1:
@@ -60,6 +56,14 @@ class VocabularyTokenizer(abc.ABC):
             ),
             default_value=self.unknown_id,
         )
+
+    def _check_special(self, vocabulary: Sequence[str]) -> None:
+        """Refuse a vocabulary whose special tokens are not where the ids say."""
+        if list(vocabulary[:2]) != [self.PADDING, self.UNKNOWN]:
+            raise ValueError(
+                f"vocabulary must begin with {self.PADDING} and {self.UNKNOWN}; "
+                f"got {list(vocabulary[:2])}"
+            )
 
     @property
     def vocabulary_size(self) -> int:

@@ -1,7 +1,7 @@
 """The optimizer of a run: Tensor2Tensor's Adam, or the caller's."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -20,6 +20,7 @@ def made_optimizer(
     settings: TrainingSettings,
     optimizer: keras.optimizers.Optimizer | MakeOptimizer | None,
     replicas: int,
+    rate_factors: Mapping[str, float] | None = None,
 ) -> keras.optimizers.Optimizer:
     """Return a new optimizer, without variables for a model yet.
 
@@ -27,19 +28,31 @@ def made_optimizer(
         settings: the task's training settings.
         optimizer: as for `train`.
         replicas: how many share a batch.
+        rate_factors: as `Task.rate_factors` returns them.
 
     Raises:
-        UserError: it is no optimizer, scales losses by itself, does not clip although the settings
-            say so, or clips although several replicas share its batches.
+        UserError: the optimizer is given beside factors, is no optimizer, scales losses by itself,
+            does not clip or accumulate although the settings say so, or clips although several
+            replicas share its batches.
     """
     schedule = WarmupSchedule.from_settings(settings)
     if optimizer is None:
-        return (ReplicaAdam if replicas > 1 else keras.optimizers.Adam)(
-            schedule,
-            beta_1=0.9,
-            beta_2=settings.beta_2,
-            epsilon=settings.epsilon,
-            global_clipnorm=settings.clip_norm,
+        arguments: dict[str, Any] = {
+            "learning_rate": schedule,
+            "beta_1": 0.9,
+            "beta_2": settings.beta_2,
+            "epsilon": settings.epsilon,
+            "global_clipnorm": settings.clip_norm,
+            # Keras takes 2 and more
+            "gradient_accumulation_steps": settings.accumulate if settings.accumulate > 1 else None,
+        }
+        if rate_factors:
+            return _AdamWithRates(rate_factors, **arguments)
+        return (ReplicaAdam if replicas > 1 else keras.optimizers.Adam)(**arguments)
+    if rate_factors:
+        raise UserError(
+            "the optimizer that was given has one learning rate for all weights: give none, or "
+            "let model.layer_decay be 1"
         )
     if isinstance(optimizer, keras.optimizers.Optimizer):
         made = type(optimizer).from_config(optimizer.get_config())
@@ -60,6 +73,12 @@ def made_optimizer(
             f"training.clip_norm is {settings.clip_norm}, but the optimizer that was given has "
             f"global_clipnorm={made.global_clipnorm}: set both to the same, or clip_norm to none"
         )
+    if settings.accumulate not in (1, made.gradient_accumulation_steps):
+        raise UserError(
+            f"training.accumulate is {settings.accumulate}, but the optimizer that was given has "
+            f"gradient_accumulation_steps={made.gradient_accumulation_steps}: set both to the "
+            "same, or accumulate to 1"
+        )
     clips = made.clipnorm or made.global_clipnorm or made.clipvalue
     if replicas > 1 and clips and not isinstance(made, ReplicaAdam):
         raise UserError(
@@ -67,6 +86,27 @@ def made_optimizer(
             "each replica: give none, and set training.clip_norm"
         )
     return made
+
+
+class _AdamWithRates(ReplicaAdam):
+    """Adam with a learning rate for each weight: the schedule's, times the weight's factor.
+
+    Args:
+        rate_factors: the factors by path; a weight without one has 1.
+        **arguments: those of Adam.
+    """
+
+    def __init__(self, rate_factors: Mapping[str, float], **arguments: Any) -> None:
+        super().__init__(name="adam", **arguments)
+        self._by_path = dict(rate_factors)
+
+    def build(self, variables: Sequence[keras.Variable]) -> None:
+        super().build(variables)
+        self._factors = [self._by_path.get(one.path, 1.0) for one in variables]
+
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+        factor = self._factors[self._get_variable_index(variable)]
+        super().update_step(gradient, variable, factor * learning_rate)
 
 
 def described(

@@ -194,7 +194,9 @@ def _fit(
     for file in damaged:
         shown.say(f"{file} is damaged: continuing from the checkpoint before it")
     start = workers.broadcast_from_chief(last)
-    if start:
+    if not start:
+        task.initialize(model)
+    else:
         checkpoints.restore(start, model, model.optimizer)
         shown.say(f"{folder.path}: continuing from step {start} of {settings.steps}")
     if distribution.num_replicas_in_sync > 1:
@@ -250,7 +252,7 @@ def _compiled(task: Task, policy: str, optimizer: Any = None) -> keras.Model:
     settings = task.training_settings
     model = task.build_model()
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
-    optimizer = made_optimizer(settings, optimizer, replicas)
+    optimizer = made_optimizer(settings, optimizer, replicas, task.rate_factors(model))
     if policy == "mixed_float16":
         optimizer = ReplicaLossScaleOptimizer(optimizer)
     # Under a strategy a step compiled by XLA cannot read another device's variables.

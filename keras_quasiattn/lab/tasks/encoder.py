@@ -1,0 +1,187 @@
+"""Loads a pretrained encoder with KerasHub, and keeps in a run what it needs of it later."""
+
+import dataclasses
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.extras import require
+from keras_quasiattn.lab.tasks.encoder_place import check_place
+from keras_quasiattn.lab.text.encoder_tokenizer import EncoderTokenizer
+from keras_quasiattn.manifest import hashes
+
+_FORMAT = 1
+# The files that may hold the weights of a preset: those of other libraries, and KerasHub's.
+_WEIGHTS = ("model.safetensors", "model.weights.h5")
+_INPUTS = {"token_ids", "padding_mask", "segment_ids"}
+_UNKNOWN = "unknown"
+
+
+@dataclasses.dataclass(frozen=True)
+class Encoder:
+    """A pretrained encoder without its weights; a run's folder holds it as `encoder.json`.
+
+    Args:
+        place: where it was loaded from.
+        sha256: hash of its file of weights.
+        licence: its licence, as far as its files or KerasHub tell.
+        family: KerasHub's class of the model.
+        config: arguments of that class.
+        lowercase: whether its tokenizer drops the case of letters.
+        strip_accents: whether its tokenizer drops their accents.
+        length: the most ids of an input that the task's model reads.
+    """
+
+    place: str
+    sha256: str
+    licence: str
+    family: str
+    config: Mapping[str, Any]
+    lowercase: bool
+    strip_accents: bool
+    length: int
+
+    def content(self) -> bytes:
+        """Return the content of `encoder.json`."""
+        values = {"format": _FORMAT, **dataclasses.asdict(self)}
+        return f"{json.dumps(values, indent=2)}\n".encode()
+
+    @classmethod
+    def read(cls, file: Path) -> "Encoder":
+        """Read `encoder.json`.
+
+        Raises:
+            UserError: the file is missing or damaged.
+        """
+        try:
+            values = json.loads(file.read_bytes())
+            known = values.pop("format") == _FORMAT
+            found = cls(**values)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            known = False
+        if not known:
+            raise UserError(f"{file} is damaged, or of a newer keras_quasiattn")
+        return found
+
+    def build(self, dropout: float) -> keras.Model:
+        """Return the encoder with random weights, from its inputs to its states (B, L, width)."""
+        kind = getattr(_hub().models, self.family)
+        return states_of(kind(**{**self.config, "dropout": dropout}))
+
+    def pretrained(self, dropout: float) -> keras.Model:
+        """Return the encoder with its own weights, loaded from its place.
+
+        Raises:
+            UserError: the place has no encoder, or another one.
+        """
+        check_place(self.place)
+        if (found := _weights_hash(self.place)) != self.sha256:
+            raise UserError(
+                f"the encoder {self.place!r} has changed since the run was started: its weights' "
+                f"sha256 is {found}, not {self.sha256}"
+            )
+        load = _hub().models.Backbone.from_preset
+        return states_of(_loaded(self.place, lambda: load(self.place, dropout=dropout)))
+
+
+def load_encoder(place: str) -> tuple[Encoder, list[str]]:
+    """Return the encoder of a place, without weights and with all its positions, and its pieces.
+
+    Raises:
+        UserError: the place has no encoder, or one of another kind.
+    """
+    check_place(place)
+    models = _hub().models
+    backbone = _loaded(place, lambda: models.Backbone.from_preset(place, load_weights=False))
+    family = type(backbone).__name__
+    inputs = getattr(backbone, "input", None)
+    if not isinstance(inputs, dict) or not {"token_ids"} <= inputs.keys() <= _INPUTS:
+        raise _unsuitable(place, family, "it does not read one sequence of tokens")
+    tokenizer = _loaded(place, lambda: models.Tokenizer.from_preset(place))
+    if not isinstance(tokenizer, require("keras_hub", "pretrained").tokenizers.WordPieceTokenizer):
+        name = type(tokenizer).__name__
+        raise _unsuitable(place, family, f"its {name} is no WordPiece tokenizer")
+    vocabulary = list(tokenizer.get_vocabulary())
+    try:
+        EncoderTokenizer(vocabulary)
+    except ValueError as error:
+        raise _unsuitable(place, family, str(error)) from error
+    kept = {"name", "trainable", "dtype", "dropout"}
+    config = {name: one for name, one in backbone.get_config().items() if name not in kept}
+    return (
+        Encoder(
+            place=place,
+            sha256=_weights_hash(place),
+            licence=_licence(place),
+            family=family,
+            config=json.loads(json.dumps(config)),
+            lowercase=tokenizer.lowercase,
+            strip_accents=tokenizer.strip_accents,
+            length=config["max_sequence_length"],
+        ),
+        vocabulary,
+    )
+
+
+def states_of(backbone: keras.Model) -> keras.Model:
+    """Return the part of a KerasHub model that leads to the states of all positions."""
+    output = backbone.output
+    states = output["sequence_output"] if isinstance(output, dict) else output
+    return keras.Model(backbone.input, states, name="encoder")
+
+
+def _hub() -> Any:
+    return require("keras_hub", "pretrained")
+
+
+def _loaded(place: str, load: Callable[[], Any]) -> Any:
+    """Return what KerasHub loads; whatever goes wrong in it becomes one line."""
+    try:
+        return load()
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"the encoder {place!r} needs {error.name}: pip install 'keras-quasiattn[pretrained]'"
+        ) from error
+    # KerasHub, its clients and its readers of files raise errors of a dozen classes.
+    except Exception as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise UserError(f"the encoder {place!r} does not load: {lines[0]}") from error
+
+
+def _unsuitable(place: str, family: str, reason: str) -> UserError:
+    return UserError(
+        f"the encoder {place!r} is a {family}: {reason}; BERT, DistilBERT, ELECTRA and their like "
+        "with a WordPiece vocabulary can be used"
+    )
+
+
+def _file(place: str, name: str) -> Path | None:
+    """Return a file of a preset on this machine, downloaded if necessary; None without it."""
+    # KerasHub has no public way to the files of a preset.
+    utilities = require("keras_hub.src.utils.preset_utils", "pretrained")
+    if not _loaded(place, lambda: utilities.check_file_exists(place, name)):
+        return None
+    return Path(utilities.get_file(place, name))
+
+
+def _weights_hash(place: str) -> str:
+    """Return the sha256 of the file that holds the weights; of several, of the list of them."""
+    for name in (*_WEIGHTS, *(f"{one}.index.json" for one in _WEIGHTS), "model.weights.json"):
+        if (file := _file(place, name)) is not None:
+            return hashes({name: file})[name]
+    raise UserError(f"the encoder {place!r} has no weights: it needs {' or '.join(_WEIGHTS)}")
+
+
+def _licence(place: str) -> str:
+    """Return the licence that the card of a preset names, or that it is unknown."""
+    card = _file(place, "README.md")
+    if card is None:
+        return _UNKNOWN
+    head = card.read_text(encoding="utf-8", errors="replace").split("---")
+    named = re.search(r"^license:\s*(\S+)", head[1], re.MULTILINE) if len(head) > 2 else None
+    return named[1] if named else _UNKNOWN

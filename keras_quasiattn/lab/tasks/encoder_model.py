@@ -1,0 +1,195 @@
+"""The model around a pretrained encoder: the mean of its states and a dense layer."""
+
+import inspect
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_quasiattn.attention import MultiHeadQuasiAttention
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.tasks.attention_options import BASELINE
+from keras_quasiattn.layers import MaskedPooling
+from keras_quasiattn.models import swap_attention
+from keras_quasiattn.models.functional_model import (
+    FunctionalModel,
+    arguments_of,
+    is_real,
+    policy_of,
+)
+
+Tensor = Any
+_ADAPTED = ("query", "value")  # the layers of an attention that get LoRA, as in KerasHub
+_ATTENTION = (
+    keras.layers.MultiHeadAttention,
+    keras.layers.GroupQueryAttention,
+    MultiHeadQuasiAttention,
+)
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class EncoderClassifier(FunctionalModel):
+    """Classifies a sequence by the mean of a pretrained encoder's states and a linear layer.
+
+    x = encoder(ids, segments);  logits = W·mean_t x_t + b
+    segments[t] = 1 after the first separator, for the second text of a pair
+
+    Padding is id 0 and changes nothing.
+
+    Args:
+        encoder: a functional model from `token_ids`, and from `padding_mask` and `segment_ids`
+            where it has them, to states (B, L, width).
+        num_classes: number of classes.
+        separator_id: the id that ends a text.
+        dropout: rate in [0, 1) of the dropout before the linear layer. Defaults to 0.1.
+        **kwargs: `name`, `trainable` and `dtype` (a policy; the logits are always float32).
+
+    Call arguments:
+        inputs: ids (B, L), integers.
+        training: whether dropout is on.
+
+    Returns:
+        Logits (B, num_classes), float32.
+
+    Raises:
+        ValueError: if an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        encoder: Any,
+        num_classes: int,
+        separator_id: int,
+        dropout: float = 0.1,
+        **kwargs: Any,
+    ) -> None:
+        policy = policy_of(kwargs.pop("dtype", None))
+        if isinstance(encoder, dict):
+            encoder = keras.saving.deserialize_keras_object(encoder)
+        self._arguments = arguments_of(
+            EncoderClassifier.__init__, locals(), positive=("num_classes",), rates=("dropout",)
+        )
+        ids = keras.Input((None,), dtype="int32", name="ids")
+        mask = is_real(ids)  # (B, L)
+        ends = ops.cast(ops.equal(ids, separator_id), "int32")
+        inputs = {
+            "token_ids": ids,
+            "padding_mask": ops.cast(mask, "int32"),
+            # Of padding, too: it follows the last separator, and is masked.
+            "segment_ids": ops.minimum(ops.cumsum(ends, axis=1) - ends, 1),
+        }
+        states = encoder({name: inputs[name] for name in encoder.input})  # (B, L, width)
+        x = MaskedPooling(dtype=policy, name="pooling")(states, mask=mask)  # (B, width)
+        x = keras.layers.Dropout(dropout, dtype=policy, name="dropout")(x)
+        logits = keras.layers.Dense(num_classes, dtype="float32", name="logits")(x)
+        super().__init__(inputs=ids, outputs=logits, **kwargs)
+        self.dtype_policy = policy
+
+    @property
+    def encoder(self) -> keras.Model:
+        """The encoder."""
+        return self.get_layer("encoder")
+
+    def explain(self, ids: Tensor) -> dict[str, Tensor]:
+        """Return the logits (B, num_classes) of ids (B, L).
+
+        There are no attention weights: self-attention has no single weight per position.
+        """
+        return {"logits": self(ops.cast(ids, "int32"), training=False)}
+
+
+def with_attention(encoder: keras.Model, options: Mapping[str, Any], start: str) -> keras.Model:
+    """Return the encoder with the attention that the options name, or itself for its own.
+
+    Args:
+        encoder: the encoder, with its weights.
+        options: `attention` and `attention_options`, as `attention_of` returns them.
+        start: from where the new attention learns, as for `swap_attention`.
+
+    Raises:
+        ValueError: the encoder cannot have this attention.
+    """
+    name, arguments = options["attention"], options["attention_options"] or {}
+    if name == BASELINE and not arguments:
+        return encoder
+    swapped = swap_attention(encoder, name, **{**_start(start), **arguments})
+    swapped.name = encoder.name
+    return swapped
+
+
+def _start(start: str) -> dict[str, Any]:
+    known = "start" in inspect.signature(swap_attention).parameters
+    return {"start": start} if known else {}
+
+
+def limit_training(model: EncoderClassifier, frozen_layers: int, lora_rank: int) -> None:
+    """Keep the lowest layers of the encoder as they are, or train low-rank changes of them alone.
+
+    Args:
+        model: the model.
+        frozen_layers: how many layers are frozen, from below; the embeddings are the first.
+        lora_rank: rank of Keras' LoRA on the queries and values of every attention that is not
+            frozen, with their biases, all else of the encoder being frozen; 0 trains the weights
+            themselves.
+
+    Raises:
+        UserError: a number is out of range.
+    """
+    levels = list(_levels(model.encoder))
+    if not 0 <= frozen_layers <= len(levels):
+        raise UserError(
+            f"model.frozen_layers is {frozen_layers}: it must be 0 to {len(levels)}, the "
+            f"embeddings and {len(levels) - 1} layers"
+        )
+    if lora_rank < 0:
+        raise UserError(f"model.lora_rank is {lora_rank}: it must be 0 or more")
+    for number, layers in enumerate(levels):
+        for layer in layers:
+            layer.trainable = number >= frozen_layers and not lora_rank
+            if lora_rank and number >= frozen_layers:
+                _adapt(layer, lora_rank)
+
+
+def _adapt(layer: keras.Layer, rank: int) -> None:
+    for inner in layer._flatten_layers():  # Keras has no public way to list the layers in a layer
+        if inner.name in _ADAPTED and hasattr(inner, "enable_lora"):
+            inner.trainable = True
+            inner.enable_lora(rank)
+
+
+def rates_by_depth(model: EncoderClassifier, decay: float) -> dict[str, float]:
+    """Return the factor of the learning rate of each trainable weight, by its path.
+
+    The dense layer has 1, the last layer of the encoder `decay`, the one below it decay², and so
+    on down to the embeddings.
+    """
+    levels = list(_levels(model.encoder))
+    return {
+        weight.path: decay ** (len(levels) - number)
+        for number, layers in enumerate(levels)
+        for layer in layers
+        for weight in layer.trainable_weights
+    }
+
+
+def set_pretrained(model: EncoderClassifier, encoder: keras.Model) -> None:
+    """Set the weights of a model's encoder to those of another one of the same structure."""
+    own = [one for one in model.encoder.weights if not one.name.startswith("lora_")]
+    for weight, value in zip(own, encoder.weights, strict=True):
+        weight.assign(value)
+
+
+def _levels(encoder: keras.Model) -> Iterator[list[keras.Layer]]:
+    """Yield the layers of the embeddings together, then each layer with an attention alone."""
+    embeddings: list[keras.Layer] = []
+    blocks: list[list[keras.Layer]] = []
+    for layer in encoder.layers:
+        if any(isinstance(one, _ATTENTION) for one in layer._flatten_layers()):
+            blocks.append([layer])
+        elif not blocks:
+            embeddings.append(layer)
+        else:
+            blocks[-1].append(layer)
+    yield embeddings
+    yield from blocks

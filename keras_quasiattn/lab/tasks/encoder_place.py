@@ -1,0 +1,93 @@
+"""Where a pretrained encoder is: checked before anything slow begins, without Keras."""
+
+import contextlib
+import importlib.util
+import os
+import socket
+import threading
+from pathlib import Path
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.extras import MissingPackageError
+
+ENCODER_FILE = "encoder.json"  # in a run
+ENCODER = "encoder"  # the model of the tasks that has one
+_SECONDS = 3.0  # to wait for a server
+# By scheme: the server that is asked, and the folder of what has been downloaded.
+_HOSTS = {
+    "hf": ("huggingface.co", ("HF_HUB_CACHE", "~/.cache/huggingface/hub")),
+    "kaggle": ("api.kaggle.com", ("KAGGLEHUB_CACHE", "~/.cache/kagglehub")),
+}
+_PLACES = (
+    "a folder with config.json, model.safetensors and vocab.txt, a KerasHub preset such as "
+    "bert_tiny_en_uncased, kaggle://ORG/MODEL/keras/NAME, or hf://ORG/MODEL"
+)
+
+
+def has_encoder(run: Path | None) -> bool:
+    """Return whether a run's folder holds its encoder already."""
+    return run is not None and (run / ENCODER_FILE).is_file()
+
+
+def check_place(place: str) -> None:
+    """Refuse a pretrained encoder that cannot be loaded from here.
+
+    Args:
+        place: a folder, or what `keras_hub.models.Backbone.from_preset` takes.
+
+    Raises:
+        UserError: no place is given; KerasHub is not installed; the folder has no encoder; or its
+            server cannot be reached, and nothing was downloaded from there before.
+    """
+    if not place:
+        raise UserError(f"model.encoder is '': name an encoder, with --encoder PLACE: {_PLACES}")
+    if importlib.util.find_spec("keras_hub") is None:
+        raise MissingPackageError(
+            "keras_hub is not installed: pip install 'keras-quasiattn[pretrained]'",
+            name="keras_hub",
+        )
+    scheme, has_scheme, name = place.partition("://")
+    if not has_scheme and Path(place).is_dir():
+        if not (Path(place) / "config.json").is_file():
+            raise UserError(f"the encoder {place!r} has no config.json: name {_PLACES}")
+        return
+    if not has_scheme:
+        if Path(place).is_absolute() or place.count("/") > 0 or place.startswith("."):
+            raise UserError(f"the encoder {place!r}: no such folder: name {_PLACES}")
+        scheme, name = "kaggle", place
+    if scheme not in _HOSTS:
+        return  # KerasHub knows it, or says what it knows
+    host, (variable, usual) = _HOSTS[scheme]
+    if _is_reachable(host):
+        return
+    if not _was_downloaded(name, Path(os.environ.get(variable, usual))):
+        raise UserError(
+            f"the encoder {place!r}: {host} cannot be reached, and it was not downloaded before: "
+            "name a folder, or try again with a network"
+        )
+    # Otherwise the client asks five times, for 23 seconds, before it looks into its folder.
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+
+def _is_reachable(host: str) -> bool:
+    """Return whether the server answers within seconds, or a proxy stands before it."""
+    if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY")):
+        return True
+    connected = threading.Event()
+
+    def connect() -> None:
+        with contextlib.suppress(OSError):
+            socket.create_connection((host, 443), timeout=_SECONDS).close()
+            connected.set()
+
+    # In a thread, because the timeout does not hold for the search of the host's address.
+    asking = threading.Thread(target=connect, daemon=True)
+    asking.start()
+    asking.join(_SECONDS)
+    return connected.is_set()
+
+
+def _was_downloaded(name: str, cache: Path) -> bool:
+    """Return whether the folder of downloads has something of this name."""
+    last = name.rstrip("/").split("/")[-1]
+    return any(cache.expanduser().rglob(f"*{last}"))

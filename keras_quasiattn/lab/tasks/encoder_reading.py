@@ -1,0 +1,196 @@
+"""The part of a task that differs where a pretrained encoder reads its texts."""
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.tasks.attention_options import attention_of
+from keras_quasiattn.lab.tasks.encoder import Encoder, load_encoder
+from keras_quasiattn.lab.tasks.encoder_model import (
+    EncoderClassifier,
+    limit_training,
+    rates_by_depth,
+    set_pretrained,
+    with_attention,
+)
+from keras_quasiattn.lab.tasks.encoder_place import ENCODER_FILE
+from keras_quasiattn.lab.tasks.encoder_text import pack, special_ids
+from keras_quasiattn.lab.tasks.tokenized_texts import TokenizedTexts
+from keras_quasiattn.lab.tasks.vocabulary_task import VOCABULARY_FILE, VocabularyTask
+from keras_quasiattn.lab.text.encoder_tokenizer import EncoderTokenizer
+
+
+class EncoderReading(VocabularyTask):
+    """A task on one or two texts that a pretrained encoder reads as one sequence.
+
+    Model options: `encoder`, the place of the pretrained weights; `attention`,
+    `attention_options` and `attention_start`, for another attention in it; `dropout`;
+    `length_quantile`, the share of training texts that are read whole, as long as
+    `data.max_length` allows; `frozen_layers`, `lora_rank` and `layer_decay`, for what trains and
+    how fast.
+
+    The vocabulary is the encoder's. A run holds it, and the encoder's configuration, so that only
+    a new run needs the place.
+    """
+
+    def _set_up(self) -> None:
+        super()._set_up()
+        usual, given = self.presets[self.preset].for_model(self.model).data, self.options.data
+        for name in self.options.unused[self.model]:
+            if given[name] != usual[name]:
+                raise UserError(
+                    f"data.{name} is {given[name]!r}: an encoder has its own vocabulary, so it "
+                    f"must stay {usual[name]!r}"
+                )
+        options = self.options.model
+        for name, holds, right in (
+            ("length_quantile", 0 < options["length_quantile"] <= 1, "above 0 and at most 1"),
+            ("layer_decay", 0 < options["layer_decay"] <= 1, "above 0 and at most 1"),
+        ):
+            if not holds:
+                raise UserError(f"model.{name} is {options[name]!r}: it must be {right}")
+        self._encoder: Encoder | None = None
+        self._pieces: list[str] = []  # the encoder's vocabulary
+
+    def _learn(self, texts: list[bytes]) -> list[str]:
+        if self._encoder is None:
+            encoder, self._pieces = load_encoder(self.options.model["encoder"])
+            self._encoder, self._vocabulary = encoder, self._pieces  # to count tokens with
+            self._encoder = dataclasses.replace(encoder, length=self._length(encoder.length))
+        return self._pieces
+
+    def _length(self, positions: int) -> int:
+        """Return the most ids of an input, from the options and the lengths of the training texts.
+
+        `positions` is the most that the encoder can read.
+        """
+        columns = self._data.splits["train"].columns.values()
+        most, special = self.options.data["max_length"], special_ids(len(columns))
+        if not special < most <= positions:
+            raise UserError(
+                f"data.max_length is {most}: it must be {special + 1} to {positions}, the "
+                "positions of the encoder"
+            )
+        counts = sum(map(self._whole_lengths, columns)) + special
+        share = self.options.model["length_quantile"]
+        whole = int(np.quantile(counts, share, method="higher"))
+        return min(max(whole, special + 1), most)
+
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder without its weights; call `prepare` or `read_assets` first."""
+        if self._encoder is None:
+            raise ValueError("call `prepare` or `read_assets` first")
+        return self._encoder
+
+    @property
+    def _most_ids(self) -> int:
+        return self.encoder.length
+
+    @property
+    def _special(self) -> int:
+        return special_ids(len(self.input_columns))
+
+    @property
+    def _most_tokens(self) -> int:
+        return self.encoder.length - self._special
+
+    def _limits(self) -> dict[str, tuple[str, int]]:
+        option = "model.length_quantile"
+        if self.encoder.length == self.options.data["max_length"]:
+            option = "data.max_length"
+        return dict.fromkeys(super()._limits(), (option, self._most_tokens))
+
+    def describe_data(self) -> dict[str, str]:
+        """Return the data's version and note, and which encoder has been trained on them."""
+        one = self.encoder
+        named = f"{one.place}, sha256 {one.sha256}, licence {one.licence}"
+        return {**super().describe_data(), "encoder": named}
+
+    def assets(self) -> dict[str, bytes]:
+        """Return the encoder's configuration and pieces, and the class names."""
+        return {**super().assets(), ENCODER_FILE: self.encoder.content()}
+
+    def resume(self, folder: Path) -> None:
+        """Take the encoder from the run, if it has one already."""
+        super().resume(folder)
+        if (folder / ENCODER_FILE).exists():
+            self._encoder = Encoder.read(folder / ENCODER_FILE)
+            file = folder / VOCABULARY_FILE
+            try:
+                self._pieces = self._parsed(file.read_bytes().decode("utf-8"), file)
+            except (OSError, ValueError) as error:
+                raise UserError(f"{folder} is damaged: {file.name} cannot be read") from error
+
+    def read_assets(self, folder: Path) -> None:
+        """Restore the encoder's configuration and pieces, and the class names."""
+        if not (folder / ENCODER_FILE).exists():
+            raise UserError(f"{folder} is damaged: {ENCODER_FILE} is missing")
+        super().read_assets(folder)
+
+    def _parsed(self, vocabulary: str, file: Path) -> list[str]:
+        pieces = vocabulary.removesuffix("\n").split("\n")
+        try:
+            EncoderTokenizer(pieces)
+        except ValueError as error:
+            raise UserError(f"{file} is damaged: {error}") from error
+        return pieces
+
+    @functools.cached_property
+    def tokenizer(self) -> EncoderTokenizer:
+        """The encoder's tokenizer; call `prepare` or `read_assets` first."""
+        with tf.init_scope():  # so that it outlives the graph that first uses it
+            one = self.encoder
+            return EncoderTokenizer(self._vocabulary, one.lowercase, one.strip_accents)
+
+    def _inputs(self, *sides: tf.Tensor) -> dict[str, tf.Tensor]:
+        multiple = self.options.data["length_multiple"]
+        return {"ids": pack(self.tokenizer, sides, self._most_ids, multiple)}
+
+    def _joined(self) -> dict[str, Any]:
+        def model_ids(text: str) -> dict[str, np.ndarray]:
+            return self.tokenize([text]).inputs
+
+        return {"joined": self._special, "model_ids": model_ids}
+
+    def _tokenized(self, columns: Mapping[str, np.ndarray]) -> TokenizedTexts:
+        texts = (tf.constant(column.tolist(), tf.string) for column in columns.values())
+        inputs = {name: ids.numpy() for name, ids in self._inputs(*map(self._ids, texts)).items()}
+        tokens = {
+            name: [[self._vocabulary[one] for one in row[row != 0]] for row in ids]
+            for name, ids in inputs.items()
+        }
+        return TokenizedTexts(inputs, tokens)
+
+    def _make_model(self, vocabulary_size: int, num_classes: int) -> keras.Model:
+        options = self.options.model
+        dropout = options["dropout"]
+        model = EncoderClassifier(
+            self._with_attention(self.encoder.build(dropout)),
+            num_classes,
+            self.tokenizer.end_id,
+            dropout,
+        )
+        limit_training(model, options["frozen_layers"], options["lora_rank"])
+        return model
+
+    def _with_attention(self, encoder: keras.Model) -> keras.Model:
+        _, attention = attention_of(self.options.model)
+        return with_attention(encoder, attention, self.options.model["attention_start"])
+
+    def initialize(self, model: keras.Model) -> None:
+        """Give the encoder of a new run its pretrained weights."""
+        encoder = self.encoder.pretrained(self.options.model["dropout"])
+        set_pretrained(model, self._with_attention(encoder))
+
+    def rate_factors(self, model: keras.Model) -> dict[str, float]:
+        """Return lower rates for lower layers, as `model.layer_decay` says."""
+        decay = self.options.model["layer_decay"]
+        return {} if decay == 1 else rates_by_depth(model, decay)

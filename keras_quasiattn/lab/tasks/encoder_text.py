@@ -1,0 +1,45 @@
+"""Texts as one sequence of ids: "[CLS] text [SEP]", or "[CLS] first [SEP] second [SEP]"."""
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from keras_quasiattn.lab.text.encoder_tokenizer import EncoderTokenizer
+
+
+def special_ids(sides: int) -> int:
+    """Return the number of ids that `pack` adds to those of one or two texts."""
+    return 1 + sides
+
+
+def pack(
+    tokenizer: EncoderTokenizer, sides: Sequence[tf.Tensor], length: int, multiple: int = 1
+) -> tf.Tensor:
+    """Join the ids of one or two texts to one sequence that an encoder reads.
+
+    Of two texts that are too long together, the longer one loses its end first.
+
+    Args:
+        tokenizer: the encoder's tokenizer.
+        sides: for each text, its ids (B, T), with 0 after the end.
+        length: the most ids of a sequence.
+        multiple: pad to a multiple of this.
+
+    Returns:
+        int32 ids (B, L), padded with 0.
+    """
+    counts = [tf.math.count_nonzero(ids, axis=1, dtype=tf.int32) for ids in sides]  # (B,) each
+    room = length - special_ids(len(sides))
+    if len(sides) == 1:
+        kept = [tf.minimum(counts[0], room)]
+    else:
+        second = tf.minimum(counts[1], tf.maximum(room // 2, room - counts[0]))
+        kept = [tf.minimum(counts[0], room - second), second]
+    rows = tf.shape(sides[0])[0]
+    start, end = (tf.fill((rows, 1), one) for one in (tokenizer.start_id, tokenizer.end_id))
+    parts = [start]
+    for ids, count in zip(sides, kept, strict=True):
+        parts += [tf.RaggedTensor.from_tensor(ids, lengths=count), end]
+    packed = tf.concat(parts, axis=1).to_tensor(tokenizer.pad_id)  # (B, L)
+    missing = -tf.shape(packed)[1] % multiple
+    return tf.pad(packed, [[0, 0], [0, missing]])

@@ -1,0 +1,404 @@
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny_encoder
+import tiny_texts
+import without_keras
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.tasks import Task
+from keras_quasiattn.lab.tasks.encoder_text import pack
+from keras_quasiattn.lab.text.encoder_tokenizer import EncoderTokenizer
+from keras_quasiattn.lab.training import RunFolder, train
+from keras_quasiattn.lab.training.optimizers import made_optimizer
+from keras_quasiattn.serving import convert, export, serve_check
+
+START, END = (tiny_encoder.VOCABULARY.index(token) for token in ("[CLS]", "[SEP]"))
+
+
+@pytest.fixture(scope="module")
+def trained(encoder_run: Path, texts_data: Path) -> tuple[Task, keras.Model]:
+    folder = RunFolder.open(encoder_run, finished=True)
+    task = folder.task(texts_data)
+    task.prepare()
+    return task, folder.load_model(task)
+
+
+def test_it_learns_from_the_place_and_answers_without_it(trained: tuple[Task, keras.Model]) -> None:
+    task, model = trained
+    assert not Path(task.options.model["encoder"]).exists()
+    assert task.evaluate(model)["accuracy"] > 0.9
+    (answer,) = task.predict(model, ["Where was the CITY?"])
+    assert answer["tokens"] == ["where", "was", "the", "city", "?"] and answer["label"] == "LOC"
+    assert sum(answer["probabilities"]) == pytest.approx(1)
+
+
+def test_a_run_says_which_encoder_it_started_from(encoder_run: Path, encoder_folder: Path) -> None:
+    import hashlib
+
+    digest = hashlib.sha256((encoder_folder / "model.weights.h5").read_bytes()).hexdigest()
+    kept = json.loads((encoder_run / "encoder.json").read_text())
+    assert (kept["sha256"], kept["licence"], kept["family"]) == (
+        *(digest, "apache-2.0"),
+        "BertBackbone",
+    )
+    noted = json.loads((encoder_run / "config.json").read_text())["data"]["encoder"]
+    assert kept["place"] in noted and digest in noted and "apache-2.0" in noted
+
+
+def test_a_new_run_starts_from_the_weights_of_the_place(
+    encoder_folder: Path, texts_data: Path
+) -> None:
+    import keras_hub
+
+    task = tiny_encoder.make(texts_data, "classify", encoder_folder)
+    task.prepare()
+    model = task.build_model()
+    task.initialize(model)
+    ids = np.array([[START, 6, 7, END, 0], [START, 8, END, 0, 0]], "int32")
+    backbone = keras_hub.models.Backbone.from_preset(str(encoder_folder))
+    inputs = {"token_ids": ids, "segment_ids": 0 * ids, "padding_mask": (ids != 0).astype("int32")}
+    states = np.array(backbone(inputs)["sequence_output"])
+    means = [states[0, :4].mean(axis=0), states[1, :3].mean(axis=0)]
+    kernel, bias = (np.array(one) for one in model.get_layer("logits").weights)
+    np.testing.assert_allclose(model(ids), means @ kernel + bias, atol=1e-5)
+
+
+@pytest.mark.long
+def test_a_resumed_run_needs_no_place_and_ends_as_an_uninterrupted_one(
+    encoder_folder: Path, texts_data: Path, tmp_path: Path
+) -> None:
+    place = shutil.copytree(encoder_folder, tmp_path / "place")
+    short = {"training__checkpoint_every": 4}
+    for name, steps in (("whole", (12,)), ("stopped", (8, 12))):
+        for number in steps:
+            task = tiny_encoder.make(texts_data, "classify", place, training__steps=number, **short)
+            if number == 12 and name == "stopped":
+                shutil.rmtree(place)
+            train(task, tmp_path / name, progress=False)
+    whole, stopped = (
+        RunFolder.open(tmp_path / name).load_model().get_weights() for name in ("whole", "stopped")
+    )
+    for one, other in zip(whole, stopped, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_run_without_a_checkpoint_refuses_other_weights_than_it_was_started_with(
+    encoder_folder: Path, texts_data: Path, tmp_path: Path
+) -> None:
+    place = shutil.copytree(encoder_folder, tmp_path / "place")
+    task = tiny_encoder.make(texts_data, "classify", place)
+    task.prepare()
+    (place / "model.weights.h5").write_bytes(b"other")
+    with pytest.raises(UserError, match="has changed since the run was started: .*sha256"):
+        task.initialize(task.build_model())
+
+
+@pytest.fixture(scope="module")
+def saved_model(encoder_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = RunFolder.open(encoder_run, finished=True)
+    return export(folder, folder.task(""), tmp_path_factory.mktemp("saved"))
+
+
+def test_an_exported_model_answers_strings_without_keras_and_keras_hub(
+    saved_model: Path, trained: tuple[Task, keras.Model]
+) -> None:
+    task, model = trained
+    texts = ["Where was the CITY?", "", "who \u00e9t\u00e9 [SEP] \U0001f642", "many " * 40]
+    answer = without_keras.ask(saved_model, {"text": texts})
+    expected = task.predict(model, texts)
+    np.testing.assert_allclose(
+        answer["probabilities"], [one["probabilities"] for one in expected], atol=1e-5
+    )
+
+
+def test_a_stock_server_links_every_kernel_of_an_exported_encoder(saved_model: Path) -> None:
+    assert any("stock server links" in line for line in serve_check(saved_model, repetitions=1))
+
+
+@pytest.mark.long
+def test_onnx_takes_the_ids_that_the_model_reads(
+    encoder_run: Path, tmp_path: Path, trained: tuple[Task, keras.Model]
+) -> None:
+    pytest.importorskip("tf2onnx")
+    folder = RunFolder.open(encoder_run, finished=True)
+    task, _ = trained
+    made = convert(folder, folder.task(""), tmp_path, "onnx")
+    assert made.difference < 1e-4
+    about = json.loads((made.path / "about.json").read_text())
+    (ids,) = about["example_ids"].values()
+    assert ids == task.tokenize([task.example]).inputs["ids"][0].tolist()
+    assert ids[0] == START and ids[-1] == END
+
+
+@pytest.mark.parametrize("name", ["pairs", "rank"])
+def test_two_texts_are_one_sequence_with_segments(
+    name: str, encoder_folder: Path, request: pytest.FixtureRequest
+) -> None:
+    data = request.getfixturevalue(f"{name}_data")
+    task = tiny_encoder.make(data, name, encoder_folder)
+    task.prepare()
+    tokens = task.tokenize(["the cat\ta DOG ran"]).tokens["ids"][0]
+    assert " ".join(tokens) == "[CLS] the cat [SEP] a dog ran [SEP]"
+    model = task.build_model()
+    backbone = _recorded(model.encoder)
+    ids = task.tokenize(["the cat\ta dog", "the\told owl saw"]).inputs["ids"]
+    model(ids)
+    seen = backbone["inputs"]
+    assert np.array(seen["segment_ids"]).tolist()[0][:7] == [0, 0, 0, 0, 1, 1, 1]
+    assert np.array(seen["padding_mask"]).tolist() == (ids != 0).astype(int).tolist()
+
+
+def _recorded(encoder: keras.Model) -> dict[str, Any]:
+    """What an encoder is called with."""
+    seen: dict[str, Any] = {}
+    call = encoder.call
+
+    def recording(inputs: Any, **options: Any) -> Any:
+        seen["inputs"] = inputs
+        return call(inputs, **options)
+
+    encoder.call = recording
+    return seen
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["pairs", "rank"])
+def test_pairs_and_rankings_train_answer_and_export(
+    name: str, encoder_folder: Path, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    data = request.getfixturevalue(f"{name}_data")
+    task = tiny_encoder.make(
+        data, name, encoder_folder, training__steps=4, training__checkpoint_every=2
+    )
+    folder = train(task, tmp_path / "run", progress=False)
+    model = folder.load_model()
+    assert 0 <= task.evaluate(model, limit=20)[task.figure] <= 1
+    text = "\t".join(["the cat", "a cat", "the dog"][: 3 if name == "rank" else 2])
+    (answer,) = task.predict(model, [text])
+    assert answer["input"] == text
+    path = export(folder, folder.task(""), tmp_path / "saved")  # compares the answers itself
+    if name == "pairs":
+        asked = without_keras.ask(path, {"first": ["the cat", ""], "second": ["a cat", "dog"]})
+        np.testing.assert_allclose(asked["probabilities"][0], answer["probabilities"], atol=1e-5)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["pairs", "rank"])
+def test_a_compiled_pair_of_texts_answers_at_every_length(
+    name: str, encoder_folder: Path, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    data = request.getfixturevalue(f"{name}_data")
+    steps = {"training__steps": 2, "training__checkpoint_every": 1}
+    folder = train(
+        tiny_encoder.make(data, name, encoder_folder, **steps), tmp_path / "run", progress=False
+    )
+    task = folder.task("")
+    path = export(folder, task, tmp_path / "saved", compiled=True)
+    lines = serve_check(path, repetitions=1)
+    assert any("gave the recorded answers" in line for line in lines)
+
+
+def test_of_two_texts_the_longer_loses_its_end_first() -> None:
+    tokenizer = EncoderTokenizer(tiny_encoder.VOCABULARY, lowercase=True)
+    for first, second, length in ((3, 9, 10), (9, 3, 10), (9, 9, 11), (0, 0, 10), (1, 20, 8)):
+        sides = [tf.fill((2, max(count, 1)), 7 if count else 0) for count in (first, second)]
+        packed = pack(tokenizer, sides, length).numpy()
+        room = length - 3
+        ends = np.flatnonzero(packed[0] == END)
+        kept = (ends[0] - 1, ends[1] - ends[0] - 1)
+        assert sum(kept) == min(first + second, room)
+        assert (kept[0] == first or kept[0] >= room // 2) and kept[1] <= second
+        assert kept[1] == second or kept[1] >= room // 2
+        assert packed[0, 0] == START and packed.shape[1] <= length
+
+
+def test_the_length_is_that_of_nearly_all_training_texts(
+    encoder_folder: Path, texts_data: Path
+) -> None:
+    lengths = {}
+    for share in (0.5, 0.99, 1.0):
+        task = tiny_encoder.make(
+            texts_data, "classify", encoder_folder, model__length_quantile=share
+        )
+        task.prepare()
+        lengths[share] = task.encoder.length  # type: ignore[attr-defined]
+    assert lengths[0.5] < lengths[0.99] <= lengths[1.0] == 16  # 14 tokens, [CLS] and [SEP]
+    long = tiny_encoder.make(texts_data, "classify", encoder_folder, data__max_length=12)
+    long.prepare()
+    (tokens,) = long.tokenize(["who " * 30]).tokens["ids"]
+    assert len(tokens) == 12 and tokens[-1] == "[SEP]"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("family", tiny_encoder.FAMILIES)
+def test_families_train_and_save(family: str, texts_data: Path, tmp_path: Path) -> None:
+    pytest.importorskip("keras_hub")
+    place = tiny_encoder.write(tmp_path / "place", family)
+    task = tiny_encoder.make(
+        texts_data, "classify", place, training__steps=2, training__checkpoint_every=1
+    )
+    folder = train(task, tmp_path / "run", progress=False)
+    (answer,) = task.predict(folder.load_model(), [tiny_texts.rows(1)[0][0]])
+    assert np.isfinite(answer["probabilities"]).all()
+
+
+@pytest.mark.long
+def test_it_trains_and_exports_in_mixed_precision_and_with_accumulated_batches(
+    encoder_folder: Path, texts_data: Path, tmp_path: Path
+) -> None:
+    task = tiny_encoder.make(
+        *(texts_data, "classify", encoder_folder),
+        training__accumulate=2,
+        training__steps=4,
+        training__checkpoint_every=2,
+    )
+    folder = train(task, tmp_path / "run", policy="mixed_bfloat16", progress=False)
+    model = folder.load_model()
+    assert model.encoder.layers[-1].compute_dtype == "bfloat16"
+    assert {one.dtype for one in model.weights} == {"float32"}
+    path = export(folder, folder.task(""), tmp_path / "saved")
+    answer = without_keras.ask(path, {"text": ["who is it"]})
+    (expected,) = folder.task("").predict(model, ["who is it"])
+    np.testing.assert_allclose(answer["probabilities"][0], expected["probabilities"], atol=1e-2)
+
+
+@pytest.mark.long
+def test_another_attention_is_swapped_in_and_saved(
+    encoder_folder: Path, texts_data: Path, tmp_path: Path
+) -> None:
+    task = tiny_encoder.make(
+        *(texts_data, "classify", encoder_folder),
+        model__attention="coda",
+        training__steps=2,
+        training__checkpoint_every=1,
+    )
+    folder = train(task, tmp_path / "run", progress=False)
+    model = folder.load_model()
+    names = {type(layer).__name__ for layer in model._flatten_layers()}
+    assert "MultiHeadAttention" not in names
+    (answer,) = task.predict(model, ["who is it"])
+    assert np.isfinite(answer["probabilities"]).all()
+
+
+def test_a_misspelt_attention_is_one_line(encoder_folder: Path, texts_data: Path) -> None:
+    task = tiny_encoder.make(texts_data, "classify", encoder_folder, model__attention="codo")
+    task.prepare()
+    with pytest.raises(UserError, match="codo"):
+        task.build_model()
+
+
+def _weights(model: keras.Model) -> dict[str, np.ndarray]:
+    return {one.path: np.array(one) for one in model.weights}
+
+
+def _changed(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> set[str]:
+    return {name for name in before if not np.array_equal(before[name], after[name])}
+
+
+def _steps(task: Task, model: keras.Model, **options: Any) -> None:
+    optimizer = made_optimizer(task.options.training, None, 1, task.rate_factors(model))
+    model.compile(optimizer, task.loss(), run_eagerly=True)
+    model.fit(task.training_data(0), steps_per_epoch=2, epochs=1, verbose=0, **options)
+
+
+def test_frozen_layers_are_the_lowest(encoder_folder: Path, texts_data: Path) -> None:
+    words = {"embedding": 1, "transformer_layer_0": 2, "transformer_layer_1": 3, "logits": 4}
+    for frozen in range(4):
+        task = tiny_encoder.make(
+            texts_data, "classify", encoder_folder, model__frozen_layers=frozen
+        )
+        task.prepare()
+        model = task.build_model()
+        trains = {one.path for one in model.trainable_weights}
+        for one in model.weights:
+            (level,) = {level for word, level in words.items() if one.path.startswith(word)} or {1}
+            assert (one.path in trains) == (level > frozen), (frozen, one.path)
+
+
+def test_lora_changes_queries_and_values_alone_and_a_file_has_the_sum(
+    encoder_folder: Path, texts_data: Path, tmp_path: Path
+) -> None:
+    task = tiny_encoder.make(texts_data, "classify", encoder_folder, model__lora_rank=2)
+    task.prepare()
+    model = task.build_model()
+    task.initialize(model)
+    ids = task.tokenize(["who was it", "where did he go"]).inputs["ids"]
+    before = _weights(model)
+    _steps(task, model)
+    changed = _changed(before, _weights(model))
+    adapted = {name for name in before if "lora" in name}
+    # Two factors of queries and values in two layers; Keras trains their biases, too.
+    biases = {f"{name.rpartition('/')[0]}/bias" for name in adapted}
+    assert len(adapted) == 8 and len(biases) == 4
+    assert changed == adapted | biases | {name for name in before if name.startswith("logits")}
+    keras.saving.save_model(model, tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras", compile=False)
+    np.testing.assert_allclose(loaded(ids), model(ids), atol=1e-5)
+    assert not any("lora" in one.path for one in loaded.weights)
+
+
+def test_rates_fall_from_layer_to_layer(encoder_folder: Path, texts_data: Path) -> None:
+    task = tiny_encoder.make(
+        *(texts_data, "classify", encoder_folder),
+        model__layer_decay=0.5,
+        training__batch_size=4,
+        training__epsilon=1e-12,
+    )
+    task.prepare()
+    model = task.build_model()
+    factors = task.rate_factors(model)
+    assert {factors[one.path] for one in model.encoder.layers[-1].weights} == {0.5}
+    embedding = next(one for one in factors if "token_embedding" in one)
+    assert factors[embedding] == 0.125
+    before = _weights(model)
+    optimizer = made_optimizer(task.options.training, None, 1, factors)
+    model.compile(optimizer, task.loss(), run_eagerly=True)
+    model.fit(task.training_data(0), steps_per_epoch=1, epochs=1, verbose=0)
+    # Adam's first step is the rate for every number that has a gradient; of the rows of a table it
+    # is more, because Keras squares the gradient of each of their places. A key's bias has none.
+    steps = {name: np.abs(one - before[name]).max() for name, one in _weights(model).items()}
+    rate = task.options.training.learning_rate
+    for name in (one for one in steps if not one.endswith(("embeddings", "key/bias"))):
+        step = steps[name]
+        assert step == pytest.approx(rate * factors.get(name, 1.0), rel=1e-3), name
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"data__tokenizer": "pieces"}, "data.tokenizer is 'pieces': an encoder has its own"),
+        ({"data__min_count": 5}, "data.min_count is 5: an encoder has its own vocabulary"),
+        ({"data__vectors": "x.txt"}, "cannot start with word vectors"),
+        ({"model__layer_decay": 0.0}, "model.layer_decay is 0.0: it must be above 0"),
+        ({"model__length_quantile": 1.5}, "model.length_quantile is 1.5: it must be above 0"),
+    ],
+)
+def test_options_that_an_encoder_has_not_are_refused(
+    changed: dict[str, Any], said: str, texts_data: Path
+) -> None:
+    with pytest.raises(UserError, match=said):
+        tiny_encoder.make(texts_data, "classify", "place", **changed)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"data__max_length": 41}, "data.max_length is 41: it must be 3 to 40, the positions"),
+        ({"model__frozen_layers": 4}, "model.frozen_layers is 4: it must be 0 to 3"),
+        ({"model__lora_rank": -1}, "model.lora_rank is -1: it must be 0 or more"),
+    ],
+)
+def test_options_that_this_encoder_has_not_are_refused(
+    changed: dict[str, Any], said: str, texts_data: Path, encoder_folder: Path
+) -> None:
+    task = tiny_encoder.make(texts_data, "classify", encoder_folder, **changed)
+    with pytest.raises(UserError, match=said):
+        task.prepare()
+        task.build_model()

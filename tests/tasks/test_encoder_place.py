@@ -1,0 +1,112 @@
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.tasks import encoder_place
+from keras_quasiattn.lab.tasks.encoder_place import check_place
+
+TRAIN = ("train", "classify", "--run", "run", "--data")
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refused(*_: Any, **__: Any) -> None:
+        raise OSError("Name or service not known")
+
+    monkeypatch.setattr(socket, "create_connection", refused)
+    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "HF_HUB_OFFLINE"):
+        monkeypatch.setenv(name, "")  # so that it is restored
+        monkeypatch.delenv(name)
+    for name in ("HF_HUB_CACHE", "KAGGLEHUB_CACHE"):
+        monkeypatch.setenv(name, str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def has_hub() -> None:
+    pytest.importorskip("keras_hub")
+
+
+@pytest.mark.usefixtures("has_hub")
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("", "model.encoder is '': name an encoder, with --encoder PLACE: a folder with"),
+        ("no/such/folder", "the encoder 'no/such/folder': no such folder: name a folder with"),
+        ("/no/such/folder", "no such folder"),
+        ("./nothing", "no such folder"),
+        ("bert_tiny_en_uncased", "'bert_tiny_en_uncased': api.kaggle.com cannot be reached"),
+        ("kaggle://keras/bert/keras/bert_tiny_en", "api.kaggle.com cannot be reached, and it was"),
+        ("hf://someone/bert", "huggingface.co cannot be reached, and it was not downloaded"),
+    ],
+)
+def test_a_place_that_is_not_there_is_one_line(place: str, said: str) -> None:
+    with pytest.raises(UserError) as caught:
+        check_place(place)
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.usefixtures("has_hub")
+def test_a_folder_without_a_configuration_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"has no config\.json"):
+        check_place(str(tmp_path))
+
+
+@pytest.mark.usefixtures("has_hub")
+def test_what_was_downloaded_needs_no_network(tmp_path: Path) -> None:
+    (tmp_path / "cache" / "models--someone--bert").mkdir(parents=True)
+    check_place("hf://someone/bert")
+    assert encoder_place.os.environ["HF_HUB_OFFLINE"] == "1"
+
+
+def test_without_keras_hub_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoder_place.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"keras_hub is not installed: .*\[pretrained\]"):
+        check_place("bert_tiny_en_uncased")
+
+
+@pytest.mark.usefixtures("has_hub")
+def test_the_search_of_an_address_that_takes_long_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def slow(*_: Any, **__: Any) -> None:
+        time.sleep(1)
+        raise OSError
+
+    monkeypatch.setattr(socket, "create_connection", slow)
+    monkeypatch.setattr(encoder_place, "_SECONDS", 0.05)
+    begun = time.monotonic()
+    with pytest.raises(UserError, match="cannot be reached"):
+        check_place("bert_tiny_en_uncased")
+    assert time.monotonic() - begun < 1
+
+
+@pytest.mark.usefixtures("has_hub")
+def test_the_command_line_says_it_before_anything_slow(
+    run_cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my.tsv").write_text("text\tlabel\na\tx\nb\ty\n")
+    for more, said in (
+        (("--encoder", "no/folder"), "no such folder"),
+        (("--encoder", "bert_tiny_en_uncased"), "cannot be reached"),
+        (("--model", "encoder"), "model.encoder is ''"),
+        (("--model", "bilstm_soft", "--encoder", "x"), "--encoder needs the model 'encoder'"),
+    ):
+        code, out, err = run_cli(*TRAIN, "my.tsv", *more)
+        assert code == 1 and said in err and err.count("\n") == 1 and not out
+    assert not (tmp_path / "run").exists()
+    code, _, err = run_cli("train", "mlu", "--run", "run", "--encoder", "x")
+    assert code == 1 and "tasks that have one: classify, pairs, rank" in err
+
+
+@pytest.mark.usefixtures("has_hub")
+def test_a_run_that_has_its_encoder_is_not_asked_for_the_place(
+    run_cli: Any, encoder_run: Path, texts_data: Path
+) -> None:
+    train = ("train", "classify", "--run", str(encoder_run), "--data", f"{texts_data}/train.tsv")
+    code, _, err = run_cli(*train, "--encoder", "gone/long/ago")
+    assert code == 1 and "was started with" in err and "no such folder" not in err

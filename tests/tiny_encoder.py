@@ -1,0 +1,78 @@
+"""A pretrained encoder with random weights, as a folder that KerasHub loads."""
+
+import inspect
+import string
+from pathlib import Path
+from typing import Any
+
+import keras
+import tiny_pairs
+import tiny_texts
+
+from keras_quasiattn.lab.tasks import Task, get
+
+SPECIAL = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+WORDS = [
+    *tiny_texts.WORDS.values(),
+    *tiny_texts.FILLERS,
+    *tiny_pairs.ANIMALS,
+    *(word for word in tiny_pairs.FILLERS if word not in tiny_texts.FILLERS),
+]
+LETTERS = [*string.ascii_lowercase, *string.digits]
+VOCABULARY = list(
+    dict.fromkeys(
+        [*SPECIAL, *WORDS, *LETTERS, *(f"##{one}" for one in LETTERS), *string.punctuation]
+    )
+)
+SIZES: dict[str, Any] = {
+    "vocabulary_size": len(VOCABULARY),
+    "num_layers": 2,
+    "num_heads": 2,
+    "hidden_dim": 16,
+    "intermediate_dim": 32,
+    "max_sequence_length": 40,
+}
+FAMILIES: dict[str, dict[str, Any]] = {
+    "BertBackbone": {},
+    "DistilBertBackbone": {},
+    "ElectraBackbone": {"vocab_size": len(VOCABULARY), "embedding_dim": 8},
+}
+# For a run of `tiny_texts` or `tiny_pairs`.
+SETTINGS = {
+    "data.max_length": 24,
+    "model.dropout": 0.0,
+    "training.learning_rate": 3e-3,
+    "training.warmup_steps": 0,
+    "training.schedule": "constant",
+    "training.batch_size": 8,
+    "training.steps": 120,
+    "training.checkpoint_every": 40,
+}
+CARD = "---\nlicense: apache-2.0\ntags: [tiny]\n---\n# Tiny\n"
+
+
+def write(folder: Path, family: str = "BertBackbone", **sizes: Any) -> Path:
+    """The folder, with an encoder of this family in KerasHub's format."""
+    import keras_hub
+
+    keras.utils.set_random_seed(5)
+    kind = getattr(keras_hub.models, family)
+    known = inspect.signature(kind).parameters
+    given = {name: one for name, one in {**SIZES, **FAMILIES[family]}.items() if name in known}
+    kind(**given, **sizes).save_to_preset(str(folder))
+    tokenizer = getattr(keras_hub.models, family.replace("Backbone", "Tokenizer"))
+    tokenizer(vocabulary=VOCABULARY, lowercase=True).save_to_preset(str(folder))
+    (folder / "README.md").write_text(CARD, encoding="utf-8")
+    return folder
+
+
+def make(data: Path, task: str, encoder: Path | str, seed: int = 3, **changed: Any) -> Task:
+    """The task with an encoder, on the files of `tiny_texts` or `tiny_pairs` in a folder."""
+    files = {f"data.{split}": data / f"{split}.tsv" for split in ("train", "validation", "test")}
+    settings = {
+        **SETTINGS,
+        "model.encoder": str(encoder),
+        **{name: str(file) for name, file in files.items() if file.exists()},
+        **{name.replace("__", "."): value for name, value in changed.items()},
+    }
+    return get(task)(preset="own", model="encoder", seed=seed, data_dir=data, overrides=settings)
