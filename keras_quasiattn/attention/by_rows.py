@@ -1,8 +1,8 @@
-"""Attention in memory linear in the lengths: a tile of queries at a time, forward and backward.
+"""Attention in memory linear in the lengths: one tile of queries at a time, forward and backward.
 
-The weights of a query depend on its own scores only, for every attention that says so
-(`Attention.rows_are_independent`). So the whole (T, S) matrix need not exist: a tile of queries
-attends to all keys, and the backward pass computes the tile again.
+If `Attention.rows_are_independent`, the weights of a query depend on its own scores only. The whole
+(T, S) matrix is then unnecessary: each tile of queries attends to all keys, and the backward pass
+recomputes the tile.
 """
 
 import math
@@ -16,10 +16,10 @@ from keras_quasiattn.core.masks import combine_masks
 from keras_quasiattn.core.tiling import at_least_one, pad_axis, tile_count
 
 Tensor = Any
-# Matrices of fewer weights, of all heads and examples together, are computed whole: that is faster,
-# and takes at most 128 MiB for each.
+# Matrices with fewer weights over all heads and examples are computed whole: that is faster, and
+# takes at most 128 MiB per matrix.
 LARGE = 2**25
-# Weights of a tile, of all heads and examples together.
+# Weights per tile, over all heads and examples.
 TILE = 3 * 2**20
 
 
@@ -37,7 +37,7 @@ def attend_by_rows(
 ) -> Tensor:
     """Return `attend(query, key, value, mask, ...)`, computed by tiles of queries.
 
-    A graph of unknown sizes computes the matrix at once if it turns out not to be large.
+    A graph of unknown sizes computes the whole matrix if it turns out to be small.
 
     Args:
         attend: `Attention.attend` of an attention whose rows are independent.

@@ -1,4 +1,4 @@
-"""The optimizer of a run: Tensor2Tensor's Adam, or the caller's."""
+"""The optimizer of a run: Tensor2Tensor's Adam, or one from the caller."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -21,16 +21,16 @@ def made_optimizer(
     optimizer: keras.optimizers.Optimizer | MakeOptimizer | None,
     replicas: int,
 ) -> keras.optimizers.Optimizer:
-    """Return a new optimizer, without variables for a model yet.
+    """Return a new optimizer that has no variables yet.
 
     Args:
         settings: the task's training settings.
         optimizer: as for `train`.
-        replicas: how many share a batch.
+        replicas: number of replicas that share a batch.
 
     Raises:
-        UserError: it is no optimizer, scales losses by itself, does not clip although the settings
-            say so, or clips although several replicas share its batches.
+        UserError: it is not an optimizer, scales losses itself, does not clip as the settings
+            require, or clips although several replicas share a batch.
     """
     schedule = WarmupSchedule.from_settings(settings)
     if optimizer is None:
@@ -57,7 +57,7 @@ def made_optimizer(
         )
     if settings.clip_norm not in (None, made.global_clipnorm):
         raise UserError(
-            f"training.clip_norm is {settings.clip_norm}, but the optimizer that was given has "
+            f"training.clip_norm is {settings.clip_norm}, but the given optimizer has "
             f"global_clipnorm={made.global_clipnorm}: set both to the same, or clip_norm to none"
         )
     clips = made.clipnorm or made.global_clipnorm or made.clipvalue
@@ -75,10 +75,10 @@ def described(
     callbacks: Sequence[keras.callbacks.Callback],
     replicas: int,
 ) -> dict[str, Any]:
-    """Return what the run folder records; nothing for defaults, so that older runs resume.
+    """Return the run folder's record of optimizer and callbacks; empty for defaults.
 
     Raises:
-        UserError: see `made_optimizer`; or a callback is none.
+        UserError: see `made_optimizer`; or a callback is not a Keras callback.
     """
     found: dict[str, Any] = {}
     for one in callbacks:
