@@ -25,7 +25,7 @@ _C_OF_TEXTS, _C_OF_PAIRS = 10.0, 1.0
 
 
 def simple_figures(train: Any, examples: Any, probabilities: np.ndarray) -> dict[str, Measured]:
-    """Accuracy and macro-F1 of the majority and of a regression that gave these probabilities."""
+    """Return accuracy and macro-F1 of the majority class and of a regression's probabilities."""
     classes = probabilities.shape[1]
     usual = np.bincount(train.labels, minlength=classes).argmax()
     majority = np.tile(np.eye(classes)[usual], (len(examples), 1))
@@ -38,7 +38,7 @@ def simple_figures(train: Any, examples: Any, probabilities: np.ndarray) -> dict
 
 
 def rights(examples: Any, probabilities: np.ndarray) -> np.ndarray:
-    """(examples,): 1 where the most probable class is the right one, otherwise 0."""
+    """Return 1 where the most probable class is the right one, otherwise 0: (examples,)."""
     return (probabilities.argmax(axis=1) == examples.labels).astype(np.float64)
 
 

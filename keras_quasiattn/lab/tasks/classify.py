@@ -119,7 +119,7 @@ class Classify(VocabularyTask):
         )
 
     def validation_data(self) -> tf.data.Dataset:
-        """Every validation text; repeated texts of weight 0 fill up the last batch."""
+        """Return every validation text; repeated texts of weight 0 fill the last batch."""
         texts, size = self._data.splits["validation"], self._batch_size
         order = np.argsort(self._lengths(texts.texts), kind="stable")
         filled, weights = fill_last_batch(order, size)
@@ -144,7 +144,7 @@ class Classify(VocabularyTask):
     ) -> Measured:
         """Return the figures of `classification_figures`; where counted, attention FLOPs.
 
-        With gates also the share of open ones, and what the open words carry, see `faithfulness`.
+        With gates, also return the share of open gates and the results of `faithfulness`.
         """
         chosen, answer_ids = self._chosen(split, limit), self._ids_function(model)
         answers = self._answers(answer_ids, chosen.texts)
@@ -179,12 +179,12 @@ class Classify(VocabularyTask):
     def measure_baselines(
         self, split: str = "test", limit: int | None = None
     ) -> dict[str, Measured]:
-        """Accuracy and macro-F1 of the most frequent class and of a regression on bags of words."""
+        """Measure the most frequent class and a bag-of-words regression: accuracy, macro-F1."""
         train, chosen = self._data.splits["train"], self._chosen(split, limit)
         return simple_figures(train, chosen, bag_of_words(train, chosen, len(self._classes)))
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
-        """For each text: its class, the class probabilities, the tokens, any weights and gates."""
+        """Return each text's class, class probabilities, tokens, and any weights and gates."""
         answers = self._answers(self._ids_function(model), as_bytes(inputs))
         return [{"input": text, **answer} for text, answer in zip(inputs, answers, strict=True)]
 

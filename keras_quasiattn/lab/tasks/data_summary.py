@@ -24,7 +24,7 @@ Key = tuple[bytes, ...]
 def summarize(
     data: LabelledTextSet[Any], note: str, count: Count, limits: Mapping[str, tuple[str, int]]
 ) -> list[str]:
-    """Lines on rows, classes and lengths, and a warning for everything that is probably a mistake.
+    """Describe rows, classes and lengths in lines, and warn about every probable mistake.
 
     Args:
         data: the examples of each split; `columns` has their texts.

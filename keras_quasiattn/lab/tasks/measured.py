@@ -62,7 +62,7 @@ def judge(
     right: Iterable[Any],
     confidence: Iterable[Any],
 ) -> list[Judged]:
-    """Judge one example per value; all have as many."""
+    """Judge one example per value; all arguments have the same length."""
     return [
         Judged(text, wanted, got, bool(hit), float(sure))
         for text, wanted, got, hit, sure in zip(

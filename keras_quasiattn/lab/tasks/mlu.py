@@ -119,11 +119,11 @@ class Mlu(Task):
             raise UserError(f"the model options do not suit task mlu: {reason}") from error
 
     def loss(self) -> keras.losses.Loss:
-        """Cross-entropy of the next character."""
+        """Return the cross-entropy of the next character."""
         return SequenceCrossentropy(label_smoothing=self.options.training.label_smoothing)
 
     def metrics(self) -> list[keras.metrics.Metric]:
-        """Sequence accuracy with teacher forcing, which equals that of greedy decoding."""
+        """Return the sequence accuracy with teacher forcing, as high as in greedy decoding."""
         return [SequenceAccuracy()]
 
     def training_data(self, first_step: int) -> tf.data.Dataset:

@@ -107,7 +107,7 @@ class PairTask(VocabularyTask):
         )
 
     def validation_data(self) -> tf.data.Dataset:
-        """Every validation pair; repeated pairs fill up the last batch: weight 0, `row` −1."""
+        """Return every validation pair; repeated ones (weight 0, `row` −1) fill the last batch."""
         pairs, size = self._data.splits["validation"], self._batch_size
         order = np.argsort(self._lengths(pairs.first) + self._lengths(pairs.second), kind="stable")
         filled, weights = fill_last_batch(order, size)

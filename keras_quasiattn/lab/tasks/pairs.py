@@ -77,12 +77,12 @@ class Pairs(PairTask):
     def measure_baselines(
         self, split: str = "test", limit: int | None = None
     ) -> dict[str, Measured]:
-        """Accuracy and macro-F1 of the most frequent class and of a regression on bags of words."""
+        """Measure the most frequent class and a bag-of-words regression: accuracy, macro-F1."""
         train, chosen = self._data.splits["train"], self._chosen(split, limit)
         return simple_figures(train, chosen, bag_of_pairs(train, chosen, len(self._classes)))
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
-        """For each pair: its class, the class probabilities, the tokens, and the weights."""
+        """Return for each pair its class, class probabilities, tokens and weights."""
         pairs = [split_input(text, _SIDES) for text in inputs]
         columns = [as_bytes([pair[side] for pair in pairs]) for side in (0, 1)]
         lengths = [self._lengths(column) for column in columns]

@@ -63,7 +63,7 @@ class Preset:
         )
 
     def options(self) -> dict[str, Any]:
-        """All options and their values, by dotted name; JSON-serialisable."""
+        """Return all options and their values, by dotted name; JSON-serializable."""
         sections = {
             "data": self.data,
             "model": self.model,

@@ -85,7 +85,7 @@ class Rank(PairTask):
         return self._weighted(loss, lambda target: tf.cast(target[:, 0], tf.int32))
 
     def metrics(self) -> list[keras.metrics.Metric]:
-        """MAP, MRR and recall at 1 of the validation questions."""
+        """Return MAP, MRR and recall at 1 of the validation questions."""
         return self._ranking_metrics(len(self._data.splits["validation"]), (1,))
 
     def _ranking_metrics(
@@ -101,7 +101,7 @@ class Rank(PairTask):
     def measure(
         self, model: keras.Model, split: str = "test", limit: int | None = None
     ) -> Measured:
-        """MAP, MRR and recall at 1, 2 and 5 over whole questions; ties count against the model."""
+        """Return MAP, MRR and recall at 1, 2 and 5 over questions; ties count against the model."""
         chosen = self._chosen(split, limit)
         logits = self._logits(model, chosen)
         ranked = self._ranked(chosen, logits)
@@ -152,7 +152,7 @@ class Rank(PairTask):
         return found
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
-        """For each question: its candidates, best first, with their scores and input places."""
+        """Return for each question its candidates, best first, with scores and input positions."""
         answer = self._answer_function(self._order_function(model))
         answers = []
         for text in inputs:

@@ -150,11 +150,11 @@ class SequenceTask(Task):
             raise UserError(f"the model options do not suit task {self.name}: {reason}") from error
 
     def loss(self) -> keras.losses.Loss:
-        """Cross-entropy of the next piece."""
+        """Return the cross-entropy of the next piece."""
         return SequenceCrossentropy(label_smoothing=self.options.training.label_smoothing)
 
     def metrics(self) -> list[keras.metrics.Metric]:
-        """Sequence accuracy with teacher forcing, equal to that of greedy decoding; perplexity."""
+        """Return the perplexity, and the sequence accuracy, as high as in greedy decoding."""
         return [SequenceAccuracy(), SequencePerplexity()]
 
     def training_data(self, first_step: int) -> tf.data.Dataset:
@@ -165,7 +165,7 @@ class SequenceTask(Task):
         return token_batches(**self._batches("train"), seed=self.seed, first_step=first_step)
 
     def validation_data(self) -> tf.data.Dataset:
-        """Every validation pair, except fewer than `data.row_multiple` of the shortest."""
+        """Return every validation pair but the shortest, fewer than `data.row_multiple`."""
         return evaluation_token_batches(**self._batches("validation"))
 
     def _batches(self, split: str) -> dict[str, Any]:
@@ -193,7 +193,7 @@ class SequenceTask(Task):
         }
 
     def _longest(self, pairs: ParallelTexts) -> np.ndarray:
-        """(pairs,): number of tokens of each pair's longer side, including the end."""
+        """Return the number of tokens of each pair's longer side, including the end: (pairs,)."""
         return np.maximum(*(counted(self._count, side) for side in (pairs.source, pairs.target)))
 
     @functools.cached_property
@@ -309,7 +309,7 @@ class SequenceTask(Task):
         return in_batches(self._answer_function(model), [texts], [counted(self._count, texts)])
 
     def _answer_function(self, model: keras.Model) -> Any:
-        """Cached per model, since building its graph takes longer than running it."""
+        """Return the answer function, cached per model because building its graph is slow."""
         if self._answering is None or self._answering[0] is not model:
             self._answering = (model, self._text_function(self._ids_function(model)))
         return self._answering[1]

@@ -54,7 +54,7 @@ class Source:
         return self.builder(config=config, data_dir=data_dir)
 
     def notes(self, train: Any) -> list[str]:
-        """Notes on the data, whose training split is `train`."""
+        """Return notes on the data, whose training split is `train`."""
         if self.published_rows is None:
             return [self.note] if self.note else []
         return [f"a part: {len(train):,} of {self.published_rows:,} training rows"]

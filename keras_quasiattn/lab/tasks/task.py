@@ -107,7 +107,7 @@ class Task(abc.ABC):
             )
 
     def config(self) -> dict[str, Any]:
-        """Everything that defines the task except its data folder; JSON-serialisable.
+        """Return everything that defines the task except its data folder; JSON-serializable.
 
         It contains every option, so later changes to a preset do not affect earlier runs.
         """
@@ -181,13 +181,13 @@ class Task(abc.ABC):
         )
 
     def remarks(self) -> list[str]:
-        """Lines that training says once the data are prepared; the default has none."""
+        """Return lines to print in training once the data are prepared; none by default."""
         return []
 
     def doubts(
         self, figures: Mapping[str, Any], baselines: Mapping[str, Measured], measured_on: str
     ) -> list[str]:
-        """Warnings of a model that is not ahead of a simple method, or whose gates stayed open.
+        """Return warnings, such as for a model that is not ahead of a baseline, or for open gates.
 
         Args:
             figures: what the model reached on some examples.

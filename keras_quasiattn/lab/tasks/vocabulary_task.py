@@ -101,7 +101,7 @@ class VocabularyTask(Task):
 
     @abc.abstractmethod
     def _training_texts(self) -> list[bytes]:
-        """Every text of the training split."""
+        """Return every text of the training split."""
 
     def prepare(self) -> None:
         """Read the data, and learn the vocabulary unless a run supplied it."""
@@ -175,7 +175,7 @@ class VocabularyTask(Task):
         return lines
 
     def _limits(self) -> dict[str, str]:
-        """By column of the texts, the option after which what follows is cut."""
+        """Return, for each column of texts, the option that limits its length."""
         return dict.fromkeys(self._data.splits["train"].columns, "data.max_length")
 
     def _whole_lengths(self, texts: np.ndarray) -> np.ndarray:
@@ -285,7 +285,7 @@ class VocabularyTask(Task):
         """
 
     def loss(self) -> keras.losses.Loss:
-        """Cross-entropy of the class, weighted as `training.class_weights` says."""
+        """Return the cross-entropy of the class, weighted by `training.class_weights`."""
         smoothing = self.options.training.label_smoothing
         loss = keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=smoothing)
         return self._weighted(loss, lambda target: tf.argmax(target, axis=-1))
