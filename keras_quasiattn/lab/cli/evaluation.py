@@ -104,7 +104,7 @@ def evaluate(
 def _baselines(made: "Task", part: str, limit: int | None) -> Any:
     """Return the baselines, which learn from the training data.
 
-    On a file, these may not be at hand.
+    When measuring a file, the training data may be missing.
     """
     from keras_quasiattn.lab.tasks.batches import FILE
 

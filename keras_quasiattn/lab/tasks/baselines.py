@@ -1,4 +1,4 @@
-"""What an evaluation is measured against: the most frequent class, and a model without attention.
+"""Baselines of an evaluation: the most frequent class, and a model without attention.
 
 The second is a logistic regression on bags of words, which trains in seconds.
 """
@@ -17,7 +17,7 @@ from keras_quasiattn.lab.tasks.measured import Measured
 from keras_quasiattn.metrics import classification_figures
 
 _WORD = r"\w+|[^\w\s]"
-_MOST = 30_000  # training examples, so that it takes seconds
+_MOST = 30_000  # training examples, to take only seconds
 _FINDER = re.compile(_WORD).findall
 # The inverse strength of the regularization: the best of 1 and 10 on validation data of TREC, SST-2
 # and a part of IMDB, and of parts of Quora, SNLI and SciTail.
@@ -59,7 +59,7 @@ def bag_of_words(train: LabelledTexts, texts: LabelledTexts, classes: int) -> np
 
 
 def bag_of_pairs(train: TextPairs, pairs: TextPairs, classes: int) -> np.ndarray:
-    """Return the same for pairs of texts.
+    """Return the class probabilities of a logistic regression on pairs of texts.
 
     The features are, with a and b the TF-IDF weights of the words of the texts: a, b, |a − b|, a·b,
     the cosine, and the shares of the words, and of the neighbouring words, that both texts have.
@@ -100,7 +100,7 @@ def _regression(
         linear_model = require("sklearn.linear_model", "tasks")
         model = linear_model.LogisticRegression(C=c, max_iter=1000)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # many classes are said before training
+            warnings.simplefilter("ignore")  # a warning about many classes appears before training
             model.fit(features, labels)
         probabilities[:, model.classes_] = model.predict_proba(others)
     return probabilities

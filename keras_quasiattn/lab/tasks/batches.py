@@ -46,7 +46,7 @@ def chosen_examples(
 
 
 def weights_of(examples: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:
-    """Return the `weight` of a batch's examples, the third part of what `fit` takes.
+    """Return the `weight` of a batch's examples, the third element of the input of `fit`.
 
     None in training.
     """

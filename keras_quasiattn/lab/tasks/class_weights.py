@@ -1,4 +1,4 @@
-"""A loss in which the rows of rare classes count more than those of frequent ones."""
+"""A loss in which rows of rare classes have more weight than those of frequent classes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ from keras import ops
 
 
 def balanced_weights(counts: np.ndarray) -> np.ndarray:
-    """Return the weight of each class, N/(classes·count): every class weighs the same in all.
+    """Return the weight of each class, N/(classes·count), which gives all equal total weight.
 
     The mean over the N rows is 1, so that the learning rate means what it does without weights. A
     class without rows has weight 0, and does not count among the classes.
@@ -23,7 +23,7 @@ def balanced_weights(counts: np.ndarray) -> np.ndarray:
 
 
 class ClassWeighted(keras.losses.Loss):
-    """Another loss, each example of which is weighted by its class.
+    """A loss that weights each example of another loss by its class.
 
     The weights multiply the loss of an example as a whole, so label smoothing spreads the target
     first. They are constants: no batch and no replica is normalized by its own.

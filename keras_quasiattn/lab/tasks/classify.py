@@ -33,7 +33,7 @@ from keras_quasiattn.metrics import attention_flops, classification_figures
 from keras_quasiattn.metrics.attention_flops import POOLINGS
 from keras_quasiattn.models import TextClassifier, TransformerClassifier
 
-# Options of these models that set an argument of the attention layer, with its name there.
+# Options of these models that set an argument of the attention layer, with the argument's name.
 _UNIT_OPTIONS = {
     "gate_network": "network",
     "gate_units": "units",
@@ -103,7 +103,7 @@ class Classify(VocabularyTask):
         )
 
     def training_data(self, first_step: int) -> tf.data.Dataset:
-        """Return the training texts, reshuffled every epoch.
+        """Return the training texts, reshuffled in every pass.
 
         Texts of similar length share a batch.
         """
@@ -142,7 +142,7 @@ class Classify(VocabularyTask):
     def measure(
         self, model: keras.Model, split: str = "test", limit: int | None = None
     ) -> Measured:
-        """Return the figures of `classification_figures`; where counted, attention FLOPs.
+        """Return `classification_figures` and, if they can be counted, attention FLOPs.
 
         With gates, also return the share of open gates and the results of `faithfulness`.
         """

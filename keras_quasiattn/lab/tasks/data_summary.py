@@ -1,4 +1,4 @@
-"""A few lines on the user's own data before a model learns from them: counts, and what is odd."""
+"""Summarize the user's own data before training: counts, and probable mistakes."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -9,12 +9,12 @@ from keras_quasiattn.lab.data import LabelledTextSet
 
 _USES = {"train": "to train on", "validation": "for validation", "test": "to test"}
 _LISTED = 12  # classes
-_FEW = 5  # rows of a class in the mean, below which labels are probably no classes
-_MOST = 0.9  # share of one class, from which on a model may well ignore the others
+_FEW = 5  # mean number of rows per class below which labels are probably not classes
+_MOST = 0.9  # share of one class above which a model may ignore the others
 _LOOKED_AT = (
-    20_000  # texts of a column whose tokens are counted, so that a million rows take seconds
+    20_000  # number of texts per column whose tokens to count, so that a million rows take only seconds
 )
-_LONG, _TIMES_MEDIAN = 1000, 20  # tokens of a text that is probably several rows
+_LONG, _TIMES_MEDIAN = 1000, 20  # tokens above which a text is probably several rows
 _SHOWN = 40  # characters
 
 Count = Callable[[np.ndarray], np.ndarray]
@@ -56,7 +56,7 @@ def summarize(
 
 
 def _keys(examples: Any) -> list[Key]:
-    """Return the texts of each row, which are the same where only spaces differ."""
+    """Return a key for the texts of each row that ignores differences in spaces."""
     columns = [[b" ".join(text.split()) for text in one] for one in examples.columns.values()]
     return list(zip(*columns, strict=True))
 

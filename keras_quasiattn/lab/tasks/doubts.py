@@ -1,4 +1,4 @@
-"""What speaks against a model: simple methods that reach as much, and gates that stay open."""
+"""Warnings about a model: baselines that are as good, and gates that stay open."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ _OPEN = 0.75
 def behind_simple_methods(
     figures: Mapping[str, Any], baselines: Mapping[str, Measured], figure: str, measured_on: str
 ) -> list[str]:
-    """Return a warning for every simple method that the model is not ahead of.
+    """Return a warning for every baseline that the model does not beat.
 
     Args:
         figures: what the model reached.

@@ -1,4 +1,4 @@
-"""What a model reached on some examples: figures, scores of single examples, and answers."""
+"""Results of a model on some examples: metrics, scores of single examples, and answers."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -42,7 +42,7 @@ class Measured(NamedTuple):
 
     @property
     def examples(self) -> int:
-        """The number of examples that the figures are of; 0 if it is not known."""
+        """The number of examples that were measured; 0 if unknown."""
         return len(self.judged) if self.items is None else len(self.items)
 
 

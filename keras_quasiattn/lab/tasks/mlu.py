@@ -127,7 +127,7 @@ class Mlu(Task):
         return [SequenceAccuracy()]
 
     def training_data(self, first_step: int) -> tf.data.Dataset:
-        """Return the training questions, reshuffled every epoch."""
+        """Return the training questions, reshuffled in every pass."""
         return training_batches(
             split_reader(self._builder(), "train"),
             batch_size=self.options.training.batch_size,
@@ -232,7 +232,7 @@ class Mlu(Task):
         return TokenizedTexts(ids, tokens)
 
     def check_input(self, text: str | bytes) -> None:
-        """Refuse anything but a question of the range and operators that the model learned."""
+        """Reject any question outside the range and operators that the model learned."""
         self.grammar.parse(text)
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:
@@ -257,7 +257,7 @@ class Mlu(Task):
 
     @property
     def _lengths(self) -> tuple[int, int]:
-        """Number of ids of the longest question and of the longest answer, including the ends."""
+        """The numbers of ids of the longest question and the longest answer, including ends."""
         return self.grammar.longest_expression + 1, self.grammar.longest_answer + 1
 
     def _encode(self) -> Any:

@@ -66,7 +66,7 @@ class Pairs(PairTask):
     def measure(
         self, model: keras.Model, split: str = "test", limit: int | None = None
     ) -> Measured:
-        """Return the figures of `classification_figures`."""
+        """Return `classification_figures`."""
         chosen = self._chosen(split, limit)
         probabilities = tf.nn.softmax(tf.constant(self._logits(model, chosen), tf.float64)).numpy()
         figures = classification_figures(chosen.labels, probabilities, self._classes)
@@ -93,7 +93,7 @@ class Pairs(PairTask):
         ]
 
     def check_input(self, text: str | bytes) -> None:
-        """Refuse anything but two texts separated by a tab; either may be empty."""
+        """Reject anything but two texts separated by a tab; either may be empty."""
         split_input(text, _SIDES)
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:

@@ -81,7 +81,7 @@ class Preset:
         return "vectors" in self.data and "embedding_dim" in self.model
 
     def used_options(self) -> dict[str, Any]:
-        """Return the options that affect this model: all but vectors that it cannot take."""
+        """Return the options that affect this model: all except word vectors it cannot use."""
         return {
             name: value
             for name, value in self.options().items()
@@ -95,7 +95,7 @@ class Preset:
         return value[entry[0]] if entry else value
 
     def with_overrides(self, overrides: Mapping[str, Any]) -> "Preset":
-        """Return a copy with other values for some options.
+        """Return a copy with different values for some options.
 
         Args:
             overrides: values by dotted option name. A string is parsed unless the option is itself

@@ -56,8 +56,8 @@ class Rank(PairTask):
     presets: ClassVar[dict[str, Preset]] = PRESETS
     own_data: ClassVar[tuple[str, str] | None] = CATALOGUE["rank"].own_data
     sources: ClassVar[Mapping[str, Source]] = RANKED_SOURCES
-    weighted_metrics: ClassVar[bool] = False  # `row` says which pairs do not count
-    # A training batch has some of a question's candidates only.
+    weighted_metrics: ClassVar[bool] = False  # `row` marks the pairs that do not count
+    # A training batch has only some of a question's candidates.
     measures_training: ClassVar[bool] = False
 
     @property
@@ -112,7 +112,7 @@ class Rank(PairTask):
     def measure_baselines(
         self, split: str = "test", limit: int | None = None
     ) -> dict[str, Measured]:
-        """Return the same figures of a regression on bags of words."""
+        """Return the same metrics for a bag-of-words regression."""
         chosen = self._chosen(split, limit)
         probabilities = bag_of_pairs(self._data.splits["train"], chosen, 2)
         logits = np.log(probabilities + np.finfo(np.float32).tiny)
@@ -135,11 +135,11 @@ class Rank(PairTask):
         return Measured(figures, precisions)
 
     def _judged(self, chosen: Any, scores: np.ndarray) -> list[Judged]:
-        """Return the questions that count, candidates best first: is the best one right?"""
+        """Judge the best candidate of each question that counts."""
         found = []
         for question in np.unique(chosen.groups):
             rows = np.flatnonzero(chosen.groups == question)
-            # As in the metrics, of equal scores the wrong candidates come first.
+            # As in the metrics, ties rank wrong candidates first.
             rows = rows[np.lexsort((chosen.labels[rows], -scores[rows]))]
             right = chosen.labels[rows] == 1
             if not right.any() or (self.options.data["questions"] == "both" and right.all()):
@@ -167,7 +167,7 @@ class Rank(PairTask):
         return answers
 
     def check_input(self, text: str | bytes) -> None:
-        """Refuse anything but a question and at least one candidate, separated by tabs."""
+        """Reject anything but a question and at least one candidate, separated by tabs."""
         split_input(text, _NAMES, more=True)
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:

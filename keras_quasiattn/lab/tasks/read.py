@@ -108,7 +108,7 @@ class Read(VocabularyTask):
     @functools.cached_property
     def tokenizer(self) -> SpanTokenizer:
         """The tokenizer of the vocabulary; call `prepare` or `read_assets` first."""
-        with tf.init_scope():  # so that it outlives the graph that first uses it
+        with tf.init_scope():  # it must outlive the graph that first uses it
             data = self.options.data
             return SpanTokenizer(
                 *(self._vocabulary, data["tokenizer"], data["unknown_ids"], self._text_version)
@@ -230,8 +230,7 @@ class Read(VocabularyTask):
     def measure(
         self, model: keras.Model, split: str = "test", limit: int | None = None
     ) -> Measured:
-        """Return exact match and F1, the best over the right answers ("" for none) of a
-        question."""
+        """Return exact match and F1 against a question's best right answer ("" for none)."""
         chosen = self._chosen(split, limit)
         answer = self._answer_function(model)
         answers = in_batches(

@@ -1,4 +1,4 @@
-"""Splits passages into windows for a reader model, and picks the best span over all windows."""
+"""Split passages into windows for a reader model, and pick the best span over all windows."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ from keras_quasiattn.models import best_spans
 
 _CHARACTERS = 8  # bytes of each word that the model reads
 _FORMS = 2**31 - 1
-# Windows per call of the model, which bounds the memory for thousands of passages.
+# Windows per call of the model, to limit memory for thousands of passages.
 _TOGETHER = 32
 
 

@@ -26,7 +26,7 @@ DATA_OPTIONS: Mapping[str, Any] = {
 _CODA: Mapping[str, Any] = attention("coda", alpha="learned", beta="learned")
 UNIVERSAL_MODELS = ("universal", "universal_coda")
 RECURRENT_MODELS = ("seq2seq", "seq2seq_attention", "seq2seq_coda")
-# Recurrent models train at Adam's usual rate, and overfit without early stopping.
+# Recurrent models train at Adam's usual rate and overfit without early stopping.
 _RECURRENT: Mapping[str, Any] = {
     "training.schedule": "constant",
     "training.learning_rate": 1e-3,

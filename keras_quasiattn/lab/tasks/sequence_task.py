@@ -71,7 +71,7 @@ class SequenceTask(Task):
 
     @abc.abstractmethod
     def _load(self) -> tuple[ParallelTextSet, str]:
-        """Return the data, and a note, perhaps empty, on which part it is and what was held out."""
+        """Return the data, and a note (possibly empty) on the part used and what was held out."""
 
     @functools.cached_property
     def _loaded(self) -> tuple[ParallelTextSet, str]:
@@ -131,7 +131,7 @@ class SequenceTask(Task):
     @functools.cached_property
     def tokenizer(self) -> SentencePieceTokenizer:
         """The tokenizer of the pieces; call `prepare` or `read_assets` first."""
-        with tf.init_scope():  # so that it outlives the graph that first uses it
+        with tf.init_scope():  # it must outlive the graph that first uses it
             return SentencePieceTokenizer(self._pieces)
 
     def build_model(self) -> keras.Model:
@@ -158,7 +158,7 @@ class SequenceTask(Task):
         return [SequenceAccuracy(), SequencePerplexity()]
 
     def training_data(self, first_step: int) -> tf.data.Dataset:
-        """Return the training pairs, reshuffled every epoch.
+        """Return the training pairs, reshuffled in every pass.
 
         Pairs of similar length share a batch.
         """
@@ -229,7 +229,7 @@ class SequenceTask(Task):
 
     @abc.abstractmethod
     def _figures(self, answers: Sequence[bytes], examples: Any) -> dict[str, float | str]:
-        """Return the task's own metrics of its answers."""
+        """Return the metrics of the answers that are specific to the task."""
 
     def _measured(self, model: keras.Model, pairs: ParallelTexts) -> SequencePerplexity:
         metric = SequencePerplexity()
@@ -283,7 +283,7 @@ class SequenceTask(Task):
         return rows
 
     def check_input(self, text: str | bytes) -> None:
-        """Refuse an empty text, and a text of more than `data.max_length` tokens."""
+        """Reject an empty text, and a text of more than `data.max_length` tokens."""
         raw = text if isinstance(text, bytes) else as_bytes([text])[0]
         limit, tokens = self.options.data["max_length"], int(self._count(tf.constant([raw]))[0])
         shown = repr(text) if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]!r}..."

@@ -39,7 +39,7 @@ class Source:
         return prepare(lambda: self._made(data_dir, config_suffix), data_dir)
 
     def is_prepared(self, data_dir: Path, options: Mapping[str, Any]) -> bool:
-        """Return whether `data_dir` has the data, and nothing is to be downloaded or written."""
+        """Return whether `data_dir` has the data, so nothing must be downloaded or written."""
         return self._made(data_dir).is_prepared()
 
     def pending_download(self, data_dir: Path) -> str:

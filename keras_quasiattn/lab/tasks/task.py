@@ -1,4 +1,4 @@
-"""The interface between a task and what uses it: training, serving and the command line."""
+"""The interface of tasks for training, serving and the command line."""
 
 import abc
 from collections.abc import Mapping, Sequence
@@ -95,7 +95,7 @@ class Task(abc.ABC):
         self._set_up()
 
     def _set_up(self) -> None:
-        """Check the options and set up what depends on them; subclasses call `super()` first.
+        """Check the options and initialize from them; subclasses call `super()` first.
 
         Raises:
             UserError: an option does not suit the task.
@@ -147,7 +147,7 @@ class Task(abc.ABC):
         return source.pending_download(self.data_dir) if source else ""
 
     def missing_data(self) -> str:
-        """Return what `prepare` would have to download or generate, as a line; or nothing."""
+        """Describe in a line what `prepare` would have to download or generate, if anything."""
         source = self.sources.get(self.preset)
         if source is None or source.is_prepared(self.data_dir, self.options.data):
             return ""
@@ -219,14 +219,14 @@ class Task(abc.ABC):
 
     @property
     def learns_only_assets(self) -> bool:
-        """Whether `assets` have all that `prepare` learns.
+        """Whether `assets` contain everything that `prepare` learns.
 
         If so, a task with the same data options may `read_assets` of this one before `prepare`.
         """
         return True
 
     def resume(self, folder: Path) -> None:
-        """Take over from the folder of a run that goes on what this version would do otherwise.
+        """Adopt from a run to be resumed everything that this version would do differently.
 
         Raises:
             UserError: a file is damaged.
@@ -250,7 +250,7 @@ class Task(abc.ABC):
         """
 
     def check_model(self, model: keras.Model) -> None:
-        """Refuse a model that does not match this task and its assets; the default accepts any.
+        """Reject a model that does not match this task and its assets; the default accepts any.
 
         Raises:
             UserError: the model does not match; the message says in what.
@@ -319,20 +319,20 @@ class Task(abc.ABC):
     def evaluate(
         self, model: keras.Model, split: str = "test", limit: int | None = None
     ) -> Mapping[str, Any]:
-        """Return the figures of `measure`."""
+        """Return the metrics of `measure`."""
         return self.measure(model, split, limit).figures
 
     def measure_baselines(
         self, split: str = "test", limit: int | None = None
     ) -> Mapping[str, Measured]:
-        """Return what simple methods without attention reach on the same examples, by name.
+        """Return the metrics of baselines without attention on the same examples, by name.
 
         The arguments and errors are those of `measure`. The default has none.
         """
         return {}
 
     def baselines(self, split: str = "test", limit: int | None = None) -> dict[str, float]:
-        """Return the figures of `measure_baselines`, such as `bag_of_words_accuracy`."""
+        """Return the metrics of `measure_baselines`, such as `bag_of_words_accuracy`."""
         return flat_figures(self.measure_baselines(split, limit))
 
     @abc.abstractmethod
@@ -344,7 +344,7 @@ class Task(abc.ABC):
         """
 
     def explain(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
-        """Return the answers of `predict`, with the attention weights if `predict` leaves them out.
+        """Return the answers of `predict` with attention weights, even if `predict` omits them.
 
         Raises:
             UserError: `check_input` refuses an input, or the model has no attention.
@@ -353,7 +353,7 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def check_input(self, text: str | bytes) -> None:
-        """Refuse an input that the task cannot answer.
+        """Reject an input that the task cannot answer.
 
         Raises:
             UserError: names the input and says what would be valid.

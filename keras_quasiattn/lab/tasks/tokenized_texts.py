@@ -1,4 +1,4 @@
-"""Texts as a model receives them, for reports on what it does with them."""
+"""Texts in the form that a model receives, for reports."""
 
 from typing import NamedTuple
 
