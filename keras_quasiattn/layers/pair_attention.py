@@ -122,7 +122,7 @@ def check_pair(shapes: Any, same_features: bool = True) -> None:
 
 
 def _checked_masks(inputs: Any, mask: Any) -> list[Any]:
-    """Return the masks of two inputs; raise a `ValueError` unless both are pairs that match.
+    """Return the masks of two inputs, one each; raise a `ValueError` if they do not match.
 
     The projections check the widths of the inputs.
     """

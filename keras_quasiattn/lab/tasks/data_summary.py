@@ -11,10 +11,8 @@ _USES = {"train": "to train on", "validation": "for validation", "test": "to tes
 _LISTED = 12  # classes
 _FEW = 5  # mean number of rows per class below which labels are probably not classes
 _MOST = 0.9  # share of one class above which a model may ignore the others
-_LOOKED_AT = (
-    20_000  # number of texts per column whose tokens to count, so that a million rows take only seconds
-)
-_LONG, _TIMES_MEDIAN = 1000, 20  # tokens above which a text is probably several rows
+_LOOKED_AT = 20_000  # texts per column whose tokens are counted, to take only seconds
+_LONG, _TIMES_MEDIAN = 1000, 20  # above this, a text is probably several rows
 _SHOWN = 40  # characters
 
 Count = Callable[[np.ndarray], np.ndarray]
