@@ -25,8 +25,8 @@ _A_DAY = 86_400
 def atomic_file(path: Path) -> Iterator[Path]:
     """Write a file atomically: the body writes to a temporary path, which then replaces `path`.
 
-    Whatever happens in the body, even a power failure, `path` holds either the old or the new
-    content. Temporary files that a killed process left for the same `path` are removed.
+    Whatever happens in the `with` block, even a power failure, `path` holds either the old or the
+    new content. Temporary files that a killed process left for the same `path` are removed.
 
     Args:
         path: the file to write; its folder is created if missing.
@@ -60,8 +60,8 @@ def atomic_file(path: Path) -> Iterator[Path]:
 def atomic_folder(folder: Path) -> Iterator[Path]:
     """Write a folder atomically: the body fills a temporary folder, which is then renamed.
 
-    The body must create the temporary folder itself. Whatever happens in the body, even a power
-    failure, `folder` is complete or absent.
+    The body of the `with` block must create the temporary folder. Whatever happens in it, even a
+    power failure, `folder` is complete or absent.
 
     Args:
         folder: the folder to write; missing parents are created.
@@ -126,8 +126,8 @@ def rewrite(path: Path, change: Callable[[str], str]) -> None:
 def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
     """Lock a file against other processes; it is created if missing, and removed if it stays empty.
 
-    The lock ends with the body, or with the process that holds it, even if that is killed. The body
-    may replace the file.
+    The lock is released at the end of the `with` block, or when the process ends, even if killed.
+    The block may replace the file.
 
     Raises:
         BlockingIOError: another process holds the lock, and `wait` is False.

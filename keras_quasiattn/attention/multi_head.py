@@ -881,7 +881,7 @@ class KnownInputs:
     def rows(
         self, axes: AttentionAxes, pairs: Tensor | None, is_causal: bool, bias: Tensor | None
     ) -> tuple[Tensor | None, Tensor | None]:
-        """Return which queries are unknown, and which are real and see anything, (B, T, ...).
+        """Return which queries are unknown, and which real queries see a key, (B, T, ...).
 
         A query is unknown if it or a source that it sees was not finite. The first result is None
         if no query is unknown, the second if all queries see something.

@@ -25,7 +25,7 @@ def interruptible(last_words: str) -> Iterator[threading.Event]:
         last_words: the line to write to standard error then.
 
     Yields:
-        The event that Control-C was pressed. After the body, its exception, if any, goes on.
+        The event that Control-C was pressed. An exception in the `with` block is raised again.
     """
     pressed, over = threading.Event(), threading.Event()
     hearing, telling = os.pipe()

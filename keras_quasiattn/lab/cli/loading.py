@@ -71,7 +71,7 @@ def waiting(what: str) -> Iterator[None]:
 def _silent_unless_it_fails() -> Iterator[None]:
     """Hold back standard error, including C++ output, and write it if the body raises.
 
-    TensorFlow writes messages to file descriptor 2 while it loads, before it reads any of its own
+    TensorFlow writes messages to file descriptor 2 while it loads, before it reads any of its
     settings.
     """
     sys.stderr.flush()

@@ -43,7 +43,7 @@ class Job:
         command: the command line, for the record.
         texts: the texts to show.
         assets: folder of assets that another task learned from the same data; None to learn them
-            anew.
+            again.
     """
 
     kind: str

@@ -42,7 +42,7 @@ def compare(
     `comparison.difference`. The error of a failed run is kept in its entry and does not stop the
     others.
 
-    Masks, precision and losses are those of the model.
+    Masks, precision and losses follow the model.
 
     Args:
         build: a function that takes an attention's name and returns a compiled model, or a built
@@ -93,7 +93,7 @@ def compare(
     >>> [entry.name for entry in found.entries], found.figure
     (['softmax', 'sigmoid'], 'accuracy')
 
-    Source: the paired design is that of Dror et al. 2018, "The Hitchhiker's Guide to Testing
+    Source: the paired design follows Dror et al. 2018, "The Hitchhiker's Guide to Testing
     Statistical Significance in NLP", extended to several seeds.
     """
     names = list(dict.fromkeys([baseline, *attentions]))

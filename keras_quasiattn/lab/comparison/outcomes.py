@@ -68,7 +68,7 @@ class Line:
 
 
 class Recorded:
-    """The records of a results file and the baselines beside it, `baselines.jsonl`.
+    """The records of a results file and of the `baselines.jsonl` in its folder.
 
     Raises:
         UserError: a file cannot be read, or a line is not a record of a run or a baseline; the

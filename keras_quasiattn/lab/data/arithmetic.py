@@ -146,7 +146,7 @@ class ArithmeticGrammar:
         return Expression(x, y, match["left"], match["operator"], match["right"])
 
     def evaluate(self, text: str | bytes) -> int:
-        """Return the answer to an expression; the errors are those of `parse`."""
+        """Return the answer to an expression; errors are as in `parse`."""
         return self.parse(text).answer
 
     def _value(self, name: str, digits: str, text: str | bytes) -> int:
@@ -231,8 +231,8 @@ class ArithmeticMlu(tfds.core.ShardBasedBuilder):
     eight forms of each (x, y, operator), 640,000 questions, because a model soon memorizes 80,000.
 
     Splits: test is a tenth, validation a hundredth, train the rest. A hash of the *canonical*
-    expression decides: the values, the operator and which values it takes. Both questions on each
-    line below are therefore the same expression and in the same split:
+    expression decides: the two values, the operator and its operands. Both questions on each line
+    below are therefore the same expression and in the same split:
 
         x=85,y=-52,y-x   y=-52,x=85,y-x     the other order of assignment
         x=85,y=-52,x+y   x=85,y=-52,y+x     the other order of operands that commute

@@ -253,7 +253,7 @@ def evaluation_token_batches(
 
     The shortest examples, fewer than `row_multiple`, are left out.
 
-    Arguments and errors are those of `token_batches`.
+    Arguments and errors are as in `token_batches`.
 
     Returns:
         A finite dataset of encoded batches.

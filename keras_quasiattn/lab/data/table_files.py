@@ -27,7 +27,7 @@ def read_table(
     quoted: bool = False,
     names: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    r"""Yield the wanted columns of a file's rows, one row at a time.
+    r"""Yield the requested columns of a file, one row at a time.
 
     TSV: the first line names the columns. Tabs separate fields, and "\n" alone separates rows ("\r"
     in a file without "\n"). Quotes are ordinary characters, unless every quote in the file could
@@ -45,10 +45,10 @@ def read_table(
 
     Args:
         file: a file whose name ends in .tsv, .csv, .txt, .jsonl or .parquet; .gz or .xz may follow.
-        columns: the wanted columns.
+        columns: the requested columns.
         optional: columns to include if the file (in JSONL, the row) has them.
         quoted: whether the fields of a TSV may be quoted like those of a CSV.
-        names: the name in the file of each wanted column that has a different name there.
+        names: the name in the file of each requested column that has a different name there.
 
     Yields:
         The number of the row's (last) line, counted from 1, and the fields by column; an integer in
@@ -56,7 +56,7 @@ def read_table(
 
     Raises:
         UserError: the file cannot be read, has another format (the message names the line) or has
-            no rows; or `names` contains an unwanted column.
+            no rows; or `names` contains a column that was not requested.
     """
     file, names = Path(file), names or {}
     for column in names:

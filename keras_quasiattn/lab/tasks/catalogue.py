@@ -64,14 +64,14 @@ def chosen_options(
 class Entry:
     """The description of a task that is available without importing its class, which takes seconds.
 
-    The class takes it from here; its attributes of these names are explained at `Task`.
+    The class reads it from here; `Task` documents the attributes of the same names.
 
     Args:
-        home: where the class is, as "module:class".
+        home: location of the class, as "module:class".
         presets_module: the module with the task's `PRESETS` and `MODELS`.
-        summary: one line that says what the input and the answer are.
+        summary: one line on the input and the answer.
         own_data: the preset for a user's own files, and its option that names the training file;
-            None for a task that makes its own data.
+            None for a task that generates its data.
     """
 
     home: str

@@ -48,11 +48,11 @@ _UNIT_OPTIONS = {
 class Classify(VocabularyTask):
     """Text classification: Tables 2 and 3 of GA-Net, Table 5 of CoDA.
 
-    The `bilstm_*` models differ in what lies between the LSTM states and the classes, and
-    `words_gated` has gates over the words themselves, so that the open ones are what decides; see
-    `models.TextClassifier`. `transformer` and `transformer_coda` differ in their
-    attention; see `models.TransformerClassifier`. Texts of more than `data.max_length` tokens are
-    truncated, in training and in prediction.
+    The `bilstm_*` models differ in the layer between the LSTM states and the classes, and
+    `words_gated` has gates over the words themselves, so only the open words decide; see
+    `models.TextClassifier`. `transformer` and `transformer_coda` differ in their attention; see
+    `models.TransformerClassifier`. Texts of more than `data.max_length` tokens are truncated, in
+    training and in prediction.
 
     Source: Xue et al. 2019, "Not All Attention Is Needed"; Tay et al. 2019, §3.5.
     """

@@ -27,8 +27,8 @@ def summarize(
     Args:
         data: the examples of each split; `columns` has their texts.
         note: how the splits were made.
-        count: gives the number of tokens of each text, however long.
-        limits: by column, the option that limits its tokens, and its value.
+        count: a function that counts the tokens of each text, without truncation.
+        limits: for each column, the option that limits its tokens, and its value.
     """
     splits = {name: data.splits[name] for name in _USES if name in data.splits}
     train, warnings = splits["train"], list[str]()

@@ -27,7 +27,7 @@ def hold_out(
 ) -> tuple["LabelledTextSet[_Texts]", list[str]]:
     """Return the set with a validation split, and notes on how the split was made.
 
-    With `test_share`, a set without a test split gets one in the same way, before that.
+    With `test_share`, a set without a test split first gets one in the same way.
 
     Args:
         whole: data with or without a validation split.

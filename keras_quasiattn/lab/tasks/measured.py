@@ -28,11 +28,10 @@ class Measured(NamedTuple):
     """What a model reached on some examples.
 
     Args:
-        figures: the metrics by name. A string among them says how a metric was measured, and a
-            dictionary has figures of the same kind by name, such as those of each class. All are
-            JSON-serialisable.
-        items: (examples,), the scores of the single examples (in `rank` of the questions) whose
-            mean is the task's main figure; None if that is no mean over examples.
+        figures: the metrics by name. A string among them describes how a metric was measured, and a
+            dictionary has metrics of one kind by name, such as by class. All are JSON-serialisable.
+        items: (examples,), the scores of single examples (in `rank`, of questions) whose mean is
+            the task's main metric; None if it is not a mean over examples.
         judged: the examples with their answers, in the order of the items; empty for baselines.
     """
 

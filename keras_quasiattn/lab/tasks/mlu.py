@@ -42,8 +42,8 @@ _EXAMPLE = "x=85,y=-52,y-x"
 class Mlu(Task):
     """Mathematical language understanding, Table 6 of CoDA.
 
-    The model decodes the answer greedily, character by character; only an answer that is right as a
-    whole counts. The models "coda" and "softmax" differ only in their attention; "universal" is the
+    The model decodes the answer greedily, character by character; only completely right answers
+    count. The models "coda" and "softmax" differ only in their attention; "universal" is the
     Universal Transformer with softmax, "universal_coda" the one with CoDA.
 
     Attributes:
@@ -152,7 +152,7 @@ class Mlu(Task):
         """Return the share of questions whose decoded answer is right, and the number of questions.
 
         `by_kind` has the same share for each kind of question: an operator, and one variable or
-        two. Models master one kind after the other.
+        two. Models learn one kind after the other.
         """
         if split not in SPLITS:
             raise UserError.unknown("split", split, SPLITS)

@@ -143,7 +143,7 @@ class PairTask(VocabularyTask):
     def tokenize(self, texts: Sequence[str]) -> TokenizedTexts:
         """Return the token ids of the pairs, with the tokens.
 
-        Of several candidates only the first.
+        It tokenizes only the first of several candidates.
         """
         pairs = [split_input(text, ("first", "second"), more=True) for text in texts]
         return self._tokenized(

@@ -145,7 +145,7 @@ class Pairs(PairTask):
 def _readable(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return one pair's answer as plain values, unpadded.
 
-    Rows of weights are of the attending tokens.
+    Each row of weights belongs to one attending token.
     """
     rows = {side: int(np.sum(row[f"{side}_tokens"] != b"")) for side in _SIDES}
     answer = {}

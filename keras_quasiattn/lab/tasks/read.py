@@ -265,7 +265,7 @@ class Read(VocabularyTask):
         return answers
 
     def check_input(self, text: str | bytes) -> None:
-        """Refuse input without a passage, and empty or too long questions; tabs separate texts."""
+        """Reject input without a passage, and empty or too long questions; tabs separate texts."""
         question = split_input(text, _NAMES, more=True)[0]
         if not question.strip():
             raise UserError(

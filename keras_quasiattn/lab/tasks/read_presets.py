@@ -21,8 +21,8 @@ _DATA: Mapping[str, Any] = {
     # normalised together.
     "max_length": 400,
     "stride": 200,
-    # Words of a question that the model reads. The rest is cut, but `predict` refuses longer
-    # questions.
+    # Words of a question that the model reads. Longer questions are cut in training and rejected by
+    # `predict`.
     "question_length": 40,
     # Maximum words of an answer.
     "answer_length": 16,

@@ -149,8 +149,9 @@ class Spans(NamedTuple):
         window: index of its window; 0 if the question has no window.
         first: index of its first word in the window.
         last: index of its last word in the window.
-        score: its probability: that of its start times that of its end, both normalised over all
-            words in all windows of the question; 0 if the question has no window.
+        score: its probability, the product of the probabilities of its start and end, both
+            normalized over all words in all windows of the question; 0 if the question has no
+            window.
     """
 
     window: tf.Tensor

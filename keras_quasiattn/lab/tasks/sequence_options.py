@@ -14,7 +14,7 @@ DATA_OPTIONS: Mapping[str, Any] = {
     # Maximum number of pieces.
     "vocabulary_size": 8000,
     # Maximum tokens per side, including the end; Tensor2Tensor's limit. Longer training pairs are
-    # dropped and other texts truncated, but `predict` refuses them.
+    # dropped and other texts truncated, but `predict` rejects them.
     "max_length": 256,
     # As in `data.token_batches`; 8 gives about six shapes for sentences of up to 48 tokens.
     "length_multiple": 8,

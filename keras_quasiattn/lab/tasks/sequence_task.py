@@ -49,7 +49,7 @@ class SequenceTask(Task):
 
     `sequence_options` describes the data and decoding options; `training.batch_size` counts tokens.
     The models `transformer*` and `universal*` are `models.Transformer`, `seq2seq*` are
-    `models.Seq2Seq`; the `*_coda` models differ from their twins only in the attention.
+    `models.Seq2Seq`; the `*_coda` models differ from their counterparts only in the attention.
     """
 
     def _set_up(self) -> None:

@@ -30,34 +30,34 @@ class Task(abc.ABC):
         model: name of one of `models`.
         seed: sets the initial weights, all noise and the order of the data; in [0, 2**32).
         data_dir: folder where the data is or will be created.
-        overrides: values for single options of the preset, by dotted name, such as
-            `{"model.width": 64}`.
+        overrides: values for options of the preset, by dotted name, such as `{"model.width": 64}`.
 
     Attributes:
         name: the task's name on the command line.
-        summary: one line that says what the input and the answer are.
+        summary: one line on the input and the answer.
         figure: the name of the main metric, by which models are compared.
-        shares: the metrics that are shares of the examples; the others are other quantities.
+        shares: the metrics that are shares of the examples.
         models: names of the models that can be trained.
         presets: named sets of options; the first is the command line's default.
-        attention_defaults: by attention, the options with which it suits the task's models better
-            than with its defaults.
+        attention_defaults: for each attention, options that fit the task's models better than its
+            defaults.
         own_data: the preset for a user's own files, and its option that names the training file;
-            None for a task that makes its own data.
+            None for a task that generates its data.
         weighted_metrics: whether the metrics take the weights of the validation examples; the loss
             always does.
         has_classes: whether the training examples have classes, which can be weighted.
-        measures_training: whether the metrics measure training batches, too; if not, the history
-            has their figures of validation only.
-        sources: by preset, the published data set that it reads.
+        measures_training: whether the metrics also measure training batches; if not, the history
+            has only their validation values.
+        sources: the published data set of each preset.
         input_columns: columns of a table whose rows `predict` can answer, joined by tabs; empty if
-            its inputs are no rows.
-        answer_names: what of an answer is no explanation of it; None for all that `predict` gives.
+            inputs are not rows.
+        answer_names: keys of an answer that are not part of its explanation; None for all keys of
+            `predict`.
         options: the preset for this model, with the overrides applied.
 
     Raises:
-        UserError: the preset, the model or an option is unknown, a value does not suit its option,
-            or the seed is out of range.
+        UserError: the preset, the model or an option is unknown, a value is not valid for its
+            option, or the seed is out of range.
     """
 
     name: ClassVar[str]
@@ -98,7 +98,7 @@ class Task(abc.ABC):
         """Check the options and initialize from them; subclasses call `super()` first.
 
         Raises:
-            UserError: an option does not suit the task.
+            UserError: an option is not valid for the task.
         """
         if (weights := self.options.training.class_weights) != "none" and not self.has_classes:
             raise UserError(
@@ -190,8 +190,8 @@ class Task(abc.ABC):
         """Return warnings, such as for a model that is not ahead of a baseline, or for open gates.
 
         Args:
-            figures: what the model reached on some examples.
-            baselines: what `measure_baselines` gives for them.
+            figures: the metrics of the model on some examples.
+            baselines: the result of `measure_baselines` for the same examples.
             measured_on: the name of the examples.
         """
         own = "model.gate_cost" if "gate_cost" in self.options.model else ""
@@ -253,7 +253,7 @@ class Task(abc.ABC):
         """Reject a model that does not match this task and its assets; the default accepts any.
 
         Raises:
-            UserError: the model does not match; the message says in what.
+            UserError: the model does not match; the message names the difference.
         """
         return None
 
@@ -282,14 +282,14 @@ class Task(abc.ABC):
     def validation_data(self) -> tf.data.Dataset:
         """Return a finite set of batches, without any training example.
 
-        Replicas must be able to share every batch evenly; otherwise they weight it wrongly. What
-        only fills a batch has weight 0; see `data.fill_last_batch`.
+        Replicas must be able to share every batch evenly; otherwise they weight it wrongly.
+        Examples that only fill a batch have weight 0; see `data.fill_last_batch`.
         """
 
     def use_file(self, file: str, columns: Mapping[str, str] | None = None) -> None:
-        """Make a file in the form of training data the split "file", for `measure`.
+        """Load a file in the form of training data as the split "file", for `measure`.
 
-        `columns` has the columns' names in it where they are others; default: as in training.
+        `columns` has the names of its columns that differ; by default they are as in training.
 
         Raises:
             UserError: the file has another form, or a label that the model does not know.
@@ -327,7 +327,7 @@ class Task(abc.ABC):
     ) -> Mapping[str, Measured]:
         """Return the metrics of baselines without attention on the same examples, by name.
 
-        The arguments and errors are those of `measure`. The default has none.
+        Arguments and errors are as in `measure`. The default has no baselines.
         """
         return {}
 
@@ -340,14 +340,14 @@ class Task(abc.ABC):
         """Return one answer per input, with its log-probability or other values.
 
         Raises:
-            UserError: `check_input` refuses an input.
+            UserError: `check_input` rejects an input.
         """
 
     def explain(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
         """Return the answers of `predict` with attention weights, even if `predict` omits them.
 
         Raises:
-            UserError: `check_input` refuses an input, or the model has no attention.
+            UserError: `check_input` rejects an input, or the model has no attention.
         """
         return self.predict(model, inputs)
 
@@ -356,7 +356,7 @@ class Task(abc.ABC):
         """Reject an input that the task cannot answer.
 
         Raises:
-            UserError: names the input and says what would be valid.
+            UserError: the input is invalid; the message says what would be valid.
         """
 
     def texts(self, split: str, limit: int) -> list[str]:
@@ -371,7 +371,7 @@ class Task(abc.ABC):
         """Return the inputs as the model receives them, with the token at each position.
 
         Raises:
-            UserError: `check_input` refuses an input; the default always raises it.
+            UserError: `check_input` rejects an input; the default always raises it.
         """
         raise UserError(f"task {self.name} cannot show what its model attends to")
 

@@ -26,7 +26,7 @@ class TokenizedTexts(NamedTuple):
     def blank(self) -> tuple["TokenizedTexts", dict[str, int]]:
         """Return padding instead of texts, with a separate length for each side, and these lengths.
 
-        The shapes of what the model computes from it tell whose positions an axis counts.
+        The shapes of the model's results then show which side an axis belongs to.
 
         >>> ids = np.ones((1, 4), int)
         >>> texts = TokenizedTexts({"first": ids, "second": ids}, {"first": [], "second": []})

@@ -55,7 +55,7 @@ class VocabularyTask(Task):
     vectors of the words that have one; words without a vector are unknown if they occur fewer than
     `data.min_count` times. If training does not change the embedding, the vocabulary also includes
     the file's other words, for use in new texts, up to `data.vocabulary_size`. Every id has a
-    vector of its own: that of a word without one, and of an unknown word's hash, is random.
+    separate vector, which is random for words without one and for the hashes of unknown words.
 
     Attributes:
         tokenizers: the values that `data.tokenizer` accepts.
@@ -152,7 +152,7 @@ class VocabularyTask(Task):
     def batches_per_pass(self) -> int:
         """Return the number of training batches in a pass.
 
-        The rest of the examples are left over.
+        Remaining examples are not used.
         """
         return len(self._data.splits["train"]) // self._batch_size
 
