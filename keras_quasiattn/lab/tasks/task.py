@@ -141,7 +141,7 @@ class Task(abc.ABC):
     def pending_download(self) -> str:
         """Return what `prepare` would download, such as "trec (0.3 MiB from cogcomp.org)".
 
-        Or nothing.
+        The result is empty if nothing is missing.
         """
         source = self.sources.get(self.preset)
         return source.pending_download(self.data_dir) if source else ""
