@@ -1,8 +1,8 @@
 """Quasi-attention layers for Keras: weights that add, subtract, delete, gate or repel.
 
 `keras_quasiattn.attention`, `layers`, `ops`, `models` and `metrics` need only Keras and one of its
-backends. All are imported here, so that Keras finds every class that a saved model may name. The
-other packages are imported on first use, because they need extras.
+backends. All are imported here, so Keras finds every class that a saved model may name. The other
+packages are imported on first use, because they need extras.
 """
 
 from importlib import import_module
@@ -53,6 +53,6 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'keras_quasiattn' has no attribute {name!r}")
 
 
-# Attentions of other packages, registered when they are imported.
+# Importing the modules registers the attentions of other packages.
 for _point in entry_points(group="keras_quasiattn.attentions"):
     _point.load()

@@ -1,11 +1,11 @@
-"""The errors and warnings whose messages are meant for a person at the command line."""
+"""Errors and warnings whose messages are written for users of the command line."""
 
 import difflib
 from collections.abc import Iterable
 
 
 class UserError(Exception):
-    """An error the user can fix: one line names the problem, what was received and what is valid.
+    """An error that the user can fix: one line says what was received and what is valid.
 
     The command line prints only the message and exits with code 1. In Python it is an ordinary
     exception.
@@ -13,7 +13,7 @@ class UserError(Exception):
 
     @classmethod
     def unknown(cls, kind: str, name: str, known: Iterable[str]) -> "UserError":
-        """Returns the error for an unknown name. It lists the known names and suggests a close one.
+        """Return the error for an unknown name; it lists known names and suggests a close one.
 
         Args:
             kind: what kind of thing the name refers to, such as "task".
@@ -32,12 +32,12 @@ class UserError(Exception):
 class FileError(UserError):
     """A file could not be read or written: the disk is full, say, or a permission is missing.
 
-    It says nothing about what the user asked for, so the same may succeed later.
+    The request itself may be valid and may succeed later.
     """
 
 
 class DataWarning(UserWarning):
-    """Something about the user's data that is probably a mistake: one line that says where.
+    """A probable mistake in the user's data; the one-line message says where.
 
     The command line prints the message; in Python it is an ordinary warning.
     """

@@ -15,7 +15,7 @@ class MissingPackageError(UserError, ModuleNotFoundError):
 
 @contextlib.contextmanager
 def needs(extra: str) -> Iterator[None]:
-    """Around imports that need an extra.
+    """Turn a failed import in the `with` block into an error that names the extra.
 
     Raises:
         MissingPackageError: a package is not installed.
@@ -32,7 +32,7 @@ def needs(extra: str) -> Iterator[None]:
 
 
 def require(module: str, extra: str) -> ModuleType:
-    """Imports a module that needs an extra.
+    """Import a module that needs an extra.
 
     Raises:
         MissingPackageError: a package is not installed.
@@ -43,13 +43,13 @@ def require(module: str, extra: str) -> ModuleType:
 
 
 def lazy_attributes(package: str, homes: Mapping[str, str], extra: str) -> Callable[[str], Any]:
-    """A `__getattr__` for `package` that imports each name from its module on first use.
+    """Return a `__getattr__` for `package` that imports each name from its module on first use.
 
     Args:
         package: full name of the package.
-        homes: by public name, the module that defines it: relative to the package, or in full if
-            it is in another package, which the import contract may then place above this one.
-        extra: what the modules need.
+        homes: for each public name the module that defines it, relative to the package or, if it is
+            in another package, in full. The import contract ignores such a lazy import.
+        extra: the extra that the modules need.
     """
 
     def get(name: str) -> Any:

@@ -25,8 +25,8 @@ _A_DAY = 86_400
 def atomic_file(path: Path) -> Iterator[Path]:
     """Write a file atomically: the body writes to a temporary path, which then replaces `path`.
 
-    Whatever happens in the body, even a power failure, `path` holds its old content or its new one.
-    Temporary files that a killed process left for the same `path` are removed.
+    Whatever happens in the `with` block, even a power failure, `path` holds either the old or the
+    new content. Temporary files that a killed process left for the same `path` are removed.
 
     Args:
         path: the file to write; its folder is created if missing.
@@ -60,8 +60,8 @@ def atomic_file(path: Path) -> Iterator[Path]:
 def atomic_folder(folder: Path) -> Iterator[Path]:
     """Write a folder atomically: the body fills a temporary folder, which is then renamed.
 
-    The body must create the temporary folder itself. Whatever happens in the body, even a power
-    failure, `folder` is complete or absent.
+    The body of the `with` block must create the temporary folder. Whatever happens in it, even a
+    power failure, `folder` is complete or absent.
 
     Args:
         folder: the folder to write; missing parents are created.
@@ -91,7 +91,7 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def no_empty_folder(folder: Path) -> Iterator[None]:
-    """If the body fails, remove the folder and its parents that the body made and left empty."""
+    """If the body fails, remove the folder and parents that the body created and left empty."""
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         yield
@@ -126,8 +126,8 @@ def rewrite(path: Path, change: Callable[[str], str]) -> None:
 def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
     """Lock a file against other processes; it is created if missing, and removed if it stays empty.
 
-    The lock ends with the body, or with the process that holds it, even if that is killed. The body
-    may replace the file.
+    The lock is released at the end of the `with` block, or when the process ends, even if killed.
+    The block may replace the file.
 
     Raises:
         BlockingIOError: another process holds the lock, and `wait` is False.
@@ -147,7 +147,7 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
 
 
 def _is_at(path: Path, descriptor: int) -> bool:
-    """Whether the open file is still the one at this path."""
+    """Return whether the open file is still the one at this path."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:
@@ -155,15 +155,15 @@ def _is_at(path: Path, descriptor: int) -> bool:
 
 
 def is_temporary(path: Path) -> bool:
-    """Whether the file or folder is a temporary one of `atomic_file` or `atomic_folder`."""
+    """Return whether the path is a temporary file or folder of `atomic_file` or `atomic_folder`."""
     return path.name.startswith(_TEMPORARY)
 
 
 def is_stale(path: Path) -> bool:
-    """Whether an interrupted write left this temporary file or folder.
+    """Return whether an interrupted write left this temporary file or folder behind.
 
-    On this machine, that is so if its writer is this process or no longer runs; if another machine
-    wrote it, it must be older than a day.
+    It is stale if a process of this machine wrote it that has ended or is this one, or if another
+    machine wrote it more than a day ago.
     """
     writer = _WRITER.match(path.name)
     if writer and writer[2] == _machine():

@@ -1,4 +1,4 @@
-"""Manifests: the hashes of files that belong together, taken when they were written."""
+"""Manifests: hashes of files that belong together, computed when the files were written."""
 
 import hashlib
 import json
@@ -12,7 +12,7 @@ MANIFEST: Final = "manifest.json"
 
 
 def hashes(files: Mapping[str, Path]) -> dict[str, str]:
-    """The SHA-256 of each file, by its name in the manifest."""
+    """Return the SHA-256 of each file, by its name in the manifest."""
     found = {}
     for name, file in files.items():
         with open(file, "rb") as stream:
@@ -28,7 +28,7 @@ def check_hashes(manifest: Path, folder: Path, without: Iterable[str] = ()) -> N
 
     Args:
         manifest: JSON file of hashes by file name.
-        folder: the folder that the names are relative to.
+        folder: the folder to which the names are relative.
         without: names to skip.
 
     Raises:
@@ -59,9 +59,9 @@ def check_hashes(manifest: Path, folder: Path, without: Iterable[str] = ()) -> N
 
 
 def _is_file_of(folder: Path, file: Path) -> bool:
-    """Whether it is a regular file inside the folder; a damaged name may be none at all.
+    """Return whether the path is a regular file in the folder; a damaged name may be invalid.
 
-    An untrusted manifest might list an endless device.
+    An untrusted manifest might list a device that never ends.
     """
     try:
         return file.resolve().is_relative_to(folder.resolve()) and file.is_file()

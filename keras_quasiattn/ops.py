@@ -1,4 +1,4 @@
-"""Pure functions on tensors. Every attention weight of the package is computed here."""
+"""The attentions as pure functions on tensors."""
 
 from keras_quasiattn.attention.coda.attention import coda_attention, coda_pair
 from keras_quasiattn.attention.conflict import conflict_attention, multi_head_conflict_attention

@@ -1,4 +1,4 @@
-"""Named sizes and training settings of `Transformer`, from Tensor2Tensor's sets of those names."""
+"""Sizes and training settings of `Transformer`, named as in Tensor2Tensor."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ TRANSFORMER_SIZES: dict[str, dict[str, Any]] = {
 
 
 def _settings_for_size(size: str) -> dict[str, Any]:
-    """Settings with the rate 2·hidden^-0.5 · min(1, s/8000) · max(s, 8000)^-0.5 at update s."""
+    """Return settings with rate 2·hidden^-0.5 · min(1, s/8000) · max(s, 8000)^-0.5 at update s."""
     peak = 2 * (TRANSFORMER_SIZES[size]["hidden_dim"] * 8000) ** -0.5
     return {"batch_size": 4096, "learning_rate": peak, "warmup_steps": 8000, "label_smoothing": 0.1}
 

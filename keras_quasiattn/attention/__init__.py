@@ -1,8 +1,8 @@
-"""The attentions, one file each, and the contract by which others are added.
+"""The attentions, one file each, and the interface for adding others.
 
-A file holds an attention's function, its options and its multi-head layer. `Attention` and
-`ScoreAttention` define what options must offer, `MultiHeadQuasiAttention` is the layer, and
-`register_attention` makes it known by name.
+Each file holds an attention's function, its options and its multi-head layer. Options subclass
+`Attention` or `ScoreAttention`, layers subclass `MultiHeadQuasiAttention`, and `register_attention`
+registers a layer by name.
 """
 
 from keras_quasiattn.attention.base import (

@@ -1,4 +1,4 @@
-"""What all attentions share: the contract, the registry by name, and sums over a matrix of scores.
+"""The interface of attentions, their registry by name, and weighted sums from a matrix of scores.
 
 An attention is one file in this package, or anywhere else: a dataclass of its options that computes
 the weights (`Attention` or `ScoreAttention`), and a multi-head layer, registered under a name.
@@ -36,7 +36,7 @@ from keras_quasiattn.core.tensors import (
 
 Tensor = Any
 # (scores (..., T, S), mask that broadcasts to them or None) → weights (..., T, S), 0 where the mask
-# is False. The scores have floats of 32 or 64 bits, and any values at masked pairs.
+# is False. The scores are float32 or float64 and may hold any value at masked pairs.
 Weigh = Callable[[Tensor, Tensor | None], Tensor]
 
 # The multi-head layer of each attention, by name.
@@ -44,10 +44,11 @@ ATTENTIONS: dict[str, type[Any]] = {}
 
 
 def register_attention(name: str) -> Callable[[Any], Any]:
-    """Register a multi-head layer: models, tasks, searches and reports then know it by `name`.
+    """Register a multi-head layer, which models, tasks, searches and reports then find by `name`.
 
-    A class decorator. A package that adds an attention names its module as an entry point of the
-    group `keras_quasiattn.attentions`; the module is imported with `keras_quasiattn`.
+    This is a class decorator. Another package adds an attention by declaring its module as an entry
+    point of the group `keras_quasiattn.attentions`; importing `keras_quasiattn` then imports the
+    module.
     """
 
     def register(layer: Any) -> Any:
@@ -59,25 +60,25 @@ def register_attention(name: str) -> Callable[[Any], Any]:
 
 @dataclasses.dataclass
 class Attention:
-    """Base class of attentions: their options and their computation. Subclasses are dataclasses.
+    """Base class of attentions: dataclasses that hold the options and compute the result.
 
-    They check their options in `__post_init__` and override `attend`. An attention whose weights
-    follow from one matrix of scores is a `ScoreAttention`, which is shorter.
+    They check their options in `__post_init__` and override `attend`. If the weights follow from
+    one matrix of scores, subclass `ScoreAttention`, which needs less code.
 
     Attributes:
-        counts_pairs: whether it computes statistics over pairs, such as a cost, so that pairs of
-            masked queries must be hidden although no weight depends on them.
-        rows_are_independent: whether the weights of a query depend on no other query, so that
-            `attend` may be called for a tile of queries at a time.
+        counts_pairs: whether it computes statistics over pairs, such as a cost. Pairs of masked
+            queries must then be hidden although no weight depends on them.
+        rows_are_independent: whether the weights of a query depend on no other query. `attend` may
+            then be called for one tile of queries at a time.
         needs_one_projection: whether both sequences need the same projection, because features are
             subtracted from each other.
         pair_score_count: number of weight matrices that `pair` returns.
-        score_parts: number of equal parts into which the features of a head fall, each with
-            separate scores; positions rotate each part by itself.
-        cross_attention_options: options for queries that arrive one after another while all keys
-            are known; they stop queries from affecting each other.
-        search_space: the values of each option that a search of hyperparameters tries.
-        export_note: what an export costs where the attention is slower there than in this process.
+        score_parts: number of equal parts into which the features of a head are split, each with
+            its own scores; a rotary embedding rotates each part separately.
+        cross_attention_options: options used when queries arrive one after another and all keys are
+            known; with them queries do not affect each other.
+        search_space: the values that a hyperparameter search tries for each option.
+        export_note: what an export costs if the attention is slower there than in this process.
     """
 
     counts_pairs: ClassVar[bool] = False
@@ -95,21 +96,21 @@ class Attention:
         return False
 
     def prepare(self, layer: Any, heads: int = 1) -> None:
-        """Add sublayers to `layer`, or refuse a number of heads; its constructor calls this once.
+        """Add sublayers to `layer`, or reject its number of heads; its constructor calls this once.
 
-        An attention is prepared for one layer only.
+        Each attention belongs to one layer.
         """
 
     def make_weights(self, layer: Any, features: int, heads: int | None = None) -> dict[str, Any]:
         """Add the learned weights to `layer`, which calls this when it is built.
 
         Args:
-            layer: the layer; its `add_score_kernel` initializes as its projections do.
+            layer: the layer; its `add_score_kernel` uses the initializer of the projections.
             features: D.
-            heads: number of heads N; None in layers over two sequences, which have no axis for it.
+            heads: number of heads N; None in layers over two sequences, which have no head axis.
 
         Returns:
-            The weights by name, and other constants; `attend` gets them as `learned`.
+            The weights and other constants by name, which `attend` receives as `learned`.
         """
         return {}
 
@@ -124,7 +125,7 @@ class Attention:
         scale: float = 1.0,
         **options: Any,
     ) -> Any:
-        """Return, for every query, the weighted sum of the values.
+        """Return the weighted sum of the values for every query.
 
         Args:
             query: (..., T, D).
@@ -160,8 +161,8 @@ class Attention:
             b: (B, S, D).
             mask_a: boolean (B, T), or None.
             mask_b: boolean (B, S), or None.
-            value_a: (B, T, V), what positions of b attend to.
-            value_b: (B, S, V), what positions of a attend to.
+            value_a: (B, T, V), the values of a, which positions of b attend to.
+            value_b: (B, S, V), the values of b, which positions of a attend to.
             return_scores: also return the weights.
             **options: `learned` and `scale`, as for `attend`.
 
@@ -184,9 +185,10 @@ class Attention:
     ) -> int:
         """Count the operations of scores, weights and weighted sums.
 
-        A multiplication or a difference and the addition after it count as one. Functions of single
-        weights, such as exp, tanh and divisions, are left out, and so are masks, means and
-        projections. Here: D for each q·k, and V for adding each weighted value.
+        A multiplication or a difference counts as one operation together with the addition after
+        it. Functions of single weights, such as exp, tanh and divisions, are left out, and so are
+        masks, means and projections. The default counts D for each q·k, and V for adding each
+        weighted value.
 
         Args:
             queries: T.
@@ -200,12 +202,12 @@ class Attention:
 
 @dataclasses.dataclass
 class ScoreAttention(Attention):
-    """An attention whose weights follow from the scores, scale · query · keyᵀ + bias.
+    """Base class of attentions whose weights follow from the scores, scale · query · keyᵀ + bias.
 
     Attributes:
-        label: the weights in a recording and in figures. Defaults to "weights".
-        low_scores_delete: whether a low score deletes a key. Where it does not, a bias that looks
-            like a mask for a softmax is an error.
+        label: name of the weights in recordings and figures. Defaults to "weights".
+        low_scores_delete: whether a low score deletes a key. If not, a bias that looks like a mask
+            for a softmax is an error.
     """
 
     label: ClassVar[str] = "weights"
@@ -215,7 +217,7 @@ class ScoreAttention(Attention):
         """Return the weights (..., T, S), 0 where the mask is False.
 
         Args:
-            scores: (..., T, S), floats of 32 or 64 bits, with any values at masked pairs.
+            scores: (..., T, S), float32 or float64, with any values at masked pairs.
             mask: boolean, broadcasts to (..., T, S), or None.
             learned: what `make_weights` returned.
         """
@@ -232,7 +234,7 @@ class ScoreAttention(Attention):
         scale: float = 1.0,
         **options: Any,
     ) -> Any:
-        """Sum the values with the weights of the scores; see `Attention.attend`."""
+        """Compute the weights from the scores, and sum the values; see `Attention.attend`."""
         return weighted_values(
             dot_products(query, key, scale),
             value,
@@ -247,7 +249,7 @@ class ScoreAttention(Attention):
 def make_attention(
     layer: Any, attention: str, options: dict[str, Any] | None, *, is_cross: bool = False
 ) -> Attention:
-    """Make the named attention for a layer over two sequences.
+    """Create the named attention for a layer over two sequences.
 
     `is_cross` means that queries must not affect each other.
 
@@ -273,10 +275,10 @@ def make_attention(
 def for_any_length(
     attend: Callable[..., Any], query: Tensor, key: Tensor, *, return_scores: bool
 ) -> Callable[..., Any]:
-    """Return `attend`, or the same by tiles of queries if the matrix of weights may be large.
+    """Return `attend`, or a version that works on tiles of queries if the matrix may be large.
 
-    Scores and recordings need the whole matrix. A training step of unknown sizes finds out when it
-    runs.
+    Returned scores and recordings need the whole matrix. If sizes are unknown, a training step
+    decides when it runs.
 
     Args:
         attend: `Attention.attend`.
@@ -288,7 +290,7 @@ def for_any_length(
     if return_scores or recording.active.get() is not None:
         return attend
     if None in sizes:
-        # XLA would compile both ways, and a graph that only answers is also for other runtimes.
+        # XLA would compile both branches, and an inference graph must also run in other runtimes.
         may_be_large = in_training_call() and runs_op_by_op()
     else:  # JAX may trace with names instead of numbers
         may_be_large = all(isinstance(n, int) for n in sizes)
@@ -309,15 +311,15 @@ def dot_product_attention(
     dropout_seed: Tensor | None = None,
     **options: Any,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Attend with the weights that `weigh` makes of scale · query · keyᵀ + bias.
+    """Attend with weights that `weigh` computes from scale · query · keyᵀ + bias.
 
     Args:
         query: (..., T, D).
         key: (..., S, D).
         value: (..., S, V).
         mask: boolean (or 0/1 integer) that broadcasts to (..., T, S), or None.
-        weigh: what makes the weights.
-        label: names the weights in a recording.
+        weigh: a function from scores and mask to weights.
+        label: name of the weights in a recording.
         scale: factor of the dot products.
         dropout: fraction of the weights set to 0.
         dropout_seed: two integers; needed for dropout.
@@ -362,11 +364,11 @@ def weighted_values(
     return_scores: bool = False,
     first_row: Any = 0,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Sum `value` with the weights that `weigh` makes of scores (..., T, S) + bias.
+    """Sum `value` with weights that `weigh` computes from scores (..., T, S) + bias.
 
     An active recording stores the weights under `name`. `first_row` is the position of the first
-    query, by which dropout chooses weights. Unless `low_scores_delete`, a low bias that
-    is not −∞ is an error.
+    query, which dropout depends on. Unless `low_scores_delete`, a low bias other than −∞ is an
+    error.
 
     Returns:
         output (..., T, V) in the dtype of `value`, or (output, weights) with weights (..., T, S)
@@ -399,9 +401,9 @@ _training: ContextVar[bool] = ContextVar("training_call", default=False)
 
 @contextlib.contextmanager
 def training_call(training: bool | None) -> Iterator[None]:
-    """Say for the `with` block whether a layer is called to be trained; None changes nothing.
+    """Mark the calls in the `with` block as training calls or not; None changes nothing.
 
-    Nothing is a training call unless a block says so. Results never depend on it.
+    Outside such blocks no call is a training call. Results never depend on it.
     """
     token = _training.set(_training.get() if training is None else bool(training))
     try:
@@ -411,5 +413,5 @@ def training_call(training: bool | None) -> Iterator[None]:
 
 
 def in_training_call() -> bool:
-    """Return whether the innermost block that says so is a training call."""
+    """Return whether the innermost `training_call` block marks training."""
     return _training.get()

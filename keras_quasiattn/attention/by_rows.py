@@ -1,8 +1,8 @@
-"""Attention in memory linear in the lengths: a tile of queries at a time, forward and backward.
+"""Attention in memory linear in the lengths: one tile of queries at a time, forward and backward.
 
-The weights of a query depend on its own scores only, for every attention that says so
-(`Attention.rows_are_independent`). So the whole (T, S) matrix need not exist: a tile of queries
-attends to all keys, and the backward pass computes the tile again.
+If `Attention.rows_are_independent`, the weights of a query depend on its own scores only. The whole
+(T, S) matrix is then unnecessary: each tile of queries attends to all keys, and the backward pass
+recomputes the tile.
 """
 
 import math
@@ -42,7 +42,7 @@ def attend_by_rows(
 ) -> Tensor:
     """Return `attend(query, key, value, mask, ...)`, computed by tiles of queries.
 
-    A graph of unknown sizes computes the matrix at once if it turns out not to be large.
+    A graph of unknown sizes computes the whole matrix if it turns out to be small.
 
     Args:
         attend: `Attention.attend` of an attention whose rows are independent.

@@ -1,12 +1,11 @@
 """Incremental attention, one query at a time, with a cache of earlier positions.
 
-The queries of a prompt can be read at once (`read_into_cache`).
+`read_into_cache` processes all queries of a prompt in one call.
 
 For `keras.layers.MultiHeadAttention` and the subclasses in this package the cache holds the
-projected keys and values. Other layers are called on all positions so far, and the row of the
-current query is taken. The same happens with options that depend on the position of a query
-(`sliding_window`) or need another projection (`use_gate`). The result is the same, at a higher
-cost.
+projected keys and values. Any other layer is called on all positions so far, and the row of the
+current query is returned, which costs more but gives the same result. This also applies to options
+that depend on the position of a query (`sliding_window`) or need another projection (`use_gate`).
 """
 
 from typing import Any
@@ -80,7 +79,7 @@ def attend_from_cache(
         )
         output = projected(attention.output_dense, output)
         if mask is not None and isinstance(attention, MultiHeadQuasiAttention):
-            # Without this, rows that attended to nothing would hold the bias of the projection.
+            # Otherwise rows that attended to nothing would hold the bias of the projection.
             output = zero_masked(output, ops.any(mask, axis=-1)[:, None, None])
         return output, cache
     queries = _write(cache["query"], query, index)
@@ -105,7 +104,7 @@ def read_into_cache(
     *,
     is_causal: bool = False,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Do in one call what `attend_from_cache` does at positions 0, 1 … of an unused cache.
+    """Process positions 0 … P − 1 in one call, as `attend_from_cache` would one by one.
 
     Args:
         attention: the layer for which the cache was started.
@@ -116,12 +115,12 @@ def read_into_cache(
         is_causal: True for self-attention, False for cross-attention.
 
     Returns:
-        (B, P, D) and the cache for position P, or for any before it: what it holds from there on is
-        overwritten before it is seen.
+        (B, P, D) and the cache for position P or any earlier one: later entries are overwritten
+        before they are visible.
     """
     is_plain = _has_plain_projections(attention)
     if is_plain and not is_causal:
-        # Which query it is matters to rotations alone, and only the first one's position is needed.
+        # Only rotations depend on the position of a query, and they need only that of the first.
         return attend_from_cache(attention, queries, 0, cache, mask)
     options = {"use_causal_mask": True, "query_mask": mask} if is_causal else {}
     output = attention(
@@ -159,10 +158,10 @@ def _has_plain_projections(attention: keras.layers.Layer) -> bool:
 def _projected(
     attention: keras.layers.MultiHeadAttention, values: Tensor, start: Any = 0
 ) -> dict[str, Tensor]:
-    """Return what a cache stores of `values` (B, L, D) from position `start` on: keys and values.
+    """Return the keys and values that a cache stores for `values` (B, L, D) at `start` and later.
 
-    Keys are rotated already where the layer does so, and there are as many heads of both as the
-    layer projects to.
+    If the layer rotates keys, they are already rotated. Both have as many heads as the layer
+    projects to.
     """
     if isinstance(attention, MultiHeadQuasiAttention):
         return dict(zip(("key", "value"), attention.project(values, start=start), strict=True))
@@ -182,8 +181,8 @@ def _seen(store: Tensor, index: Any) -> Tensor:
 def _write(store: Tensor, entry: Tensor, index: Any) -> Tensor:
     """Return `store` (B, L, ...) with `entry` (B, 1, ...) at `index`.
 
-    It uses `where` instead of `ops.slice_update`, which on TensorFlow is an XLA operation that a
-    stock model server may lack.
+    This uses `where`, because `ops.slice_update` on TensorFlow is an XLA operation that a stock
+    model server may lack.
     """
     here = ops.equal(ops.arange(ops.shape(store)[1], dtype="int32"), ops.cast(index, "int32"))
     here = ops.reshape(here, (1, -1) + (1,) * (len(store.shape) - 2))  # (1, L, 1, ...)

@@ -64,9 +64,9 @@ class AttentionChoice:
                 "`attention` must be an unbuilt layer, because each block creates its own copy "
                 f"from the configuration. Received: the built layer {layer.name!r}"
             )
-        # A given configuration is kept as is, not serialized again: objects serialized while
-        # Keras loads a model must outlive the loading (see `recurrence.bidirectional`), but `layer`
-        # is freed.
+        # Keep a given configuration instead of serializing `layer` again: objects that are
+        # serialized while Keras loads a model must outlive the loading (see
+        # `recurrence.bidirectional`), but `layer` is freed.
         self.attention = (
             attention if isinstance(attention, dict) else keras.saving.serialize_keras_object(layer)
         )
@@ -92,7 +92,7 @@ class AttentionChoice:
     ) -> keras.layers.Layer:
         """Create a new attention layer for inputs of `width` features.
 
-        `is_cross` means that queries arrive one after another while all keys are known: later
+        `is_cross` means that queries arrive one after another while all keys are known, so later
         queries must not change earlier outputs.
         """
         if isinstance(self.attention, dict):

@@ -1,4 +1,4 @@
-"""Conflict: attention to what differs, where softmax alignment attends to what matches."""
+"""Conflict attends to what differs; softmax alignment attends to what matches."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ def conflict_attention(
     difference: str = DEFAULT_DIFFERENCE,
     return_scores: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """For every position of one sequence, the other's values weighted by how much they contrast.
+    """Sum the values of one sequence for every position of the other, weighted by their contrast.
 
     a[i, j] = W_s · |u_i − v_j|;  w = softmax(a) over the positions that `mask_v` shows;
     output = w · values
@@ -113,7 +113,7 @@ def multi_head_conflict_attention(
     bias: Tensor | None = None,
     return_scores: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Multi-head attention in which some heads score by dot product and the others by conflict.
+    """Attend with heads of which some score by dot product and the others by conflict.
 
     The first N − C heads are as in `ops.softmax_attention`. The last C heads have the scores
     a[i, j] = W_s · |tanh(query_i) − tanh(key_j)|, or another `difference` of
@@ -123,8 +123,8 @@ def multi_head_conflict_attention(
         query: (..., N, T, D).
         key: (..., N, S, D).
         value: (..., N, S, V).
-        score_kernels: (D, C), W_s of each conflict head; C ≤ N. Or (D,): all scores belong to
-            one conflict head, and no tensor has an axis N.
+        score_kernels: (D, C), W_s of each conflict head; C ≤ N. With (D,) there is one conflict
+            head, and no tensor has an axis N.
         mask: boolean (or 0/1 integer) that broadcasts to (..., N, T, S); True = attend.
         scale: factor of the dot products, usually 1/√D; W_s scales the conflict heads instead.
         difference: as in `ops.conflict_attention`.
@@ -175,7 +175,7 @@ def multi_head_conflict_attention(
 def _scores_of_heads(
     query: Tensor, key: Tensor, score_kernels: Tensor, scale: float, difference: str
 ) -> Tensor:
-    """Dot products and conflict scores (..., N, T, S), or the scores of one W_s, (..., T, S)."""
+    """Return the scores of all heads (..., N, T, S), or those of a single W_s, (..., T, S)."""
     dtype = compute_dtype(query, key)
 
     def conflict(query: Tensor, key: Tensor, score_kernel: Tensor) -> Tensor:
@@ -201,7 +201,7 @@ def _scores_of_heads(
 
 
 def _scores(u: Tensor, v: Tensor, score_kernel: Tensor, difference: str) -> Tensor:
-    """W_s · difference without the terms that are constant in a row, which the softmax cancels.
+    """Return W_s · difference without terms constant in a row, which the softmax cancels.
 
     Returns:
         (..., T, S), or (..., 1, S) for "signed".
@@ -252,7 +252,7 @@ class Conflict(Attention):
             )
 
     def make_weights(self, layer: Any, features: int, heads: int | None = None) -> dict[str, Any]:
-        """Add to `layer` W_s, one for each conflict head."""
+        """Add W_s to `layer`, one for each conflict head."""
         shape = (features,) if heads is None else (features, self.conflict_heads)
         layer.score_kernels = layer.add_score_kernel(shape, "score_kernels")
         return {"score_kernels": layer.score_kernels}
@@ -275,10 +275,11 @@ class Conflict(Attention):
     def operations(
         self, queries: int, keys: int, features: int, value_features: int, heads: int = 1
     ) -> int:
-        """In a conflict head, each feature of a pair takes a difference and W_s times it: 2·D.
+        """Count 2·D per pair of a conflict head: a difference per feature, and W_s times it.
 
-        "squared" is computed as a dot product, D, after the squares and their products with W_s, 2
-        for each feature of a key, and 1 of a query. "signed" compares nothing: D for each key.
+        "squared" takes D for a pair, as a dot product, plus 2 per feature of a key and 1 per
+        feature of a query for squares and products with W_s. "signed" compares nothing and takes D
+        per key.
         """
         scores = {
             "absolute": queries * keys * 2 * features,
@@ -297,7 +298,7 @@ class Conflict(Attention):
 class MultiHeadConflict(MultiHeadQuasiAttention):
     """`keras.layers.MultiHeadAttention` with conflict heads and dot-product heads.
 
-    A dot-product head: weights = softmax(q·kᵀ/√H). A conflict head, with its own kernel W_s:
+    Dot-product heads: weights = softmax(q·kᵀ/√H). Conflict heads, each with its own kernel W_s:
     weights = softmax(a), a[i, j] = W_s·|tanh(q_i) − tanh(k_j)|. The conflict heads come last. Over
     all heads, output = (weights·v)·W_o.
 

@@ -30,7 +30,7 @@ def context_guided_attention(
     scale: float = 1.0,
     **options: Any,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Softmax attention plus quasi-attention, whose weights are positive or negative.
+    """Add quasi-attention, whose weights are positive or negative, to softmax attention.
 
     W = softmax(scale · query · keyᵀ + bias) + λ · α · sigmoid(scale · C_Q · C_Kᵀ);
     λ = 1 − λ_Q − λ_K, for each pair;  output = W · value
@@ -57,7 +57,7 @@ def context_guided_attention(
         output (..., T, V) in the dtype of `value`, or (output, W) with W (..., T, S).
 
     Raises:
-        ValueError: a finite bias below −1e4, which does not delete a key (graphs cannot find it),
+        ValueError: a finite bias below −1e4, which does not delete a key (not checked in graphs),
             and as `ops.softmax_attention`.
 
     Example:
@@ -107,7 +107,7 @@ def _weights(
 
 @dataclasses.dataclass
 class ContextGuided(ScoreAttention):
-    """Weights are the softmax of dot products plus a gated term of both signs.
+    """Weights are the softmax of dot products plus a gated term that may be negative.
 
     `alpha` is as in `layers.MultiHeadContextGuided`.
     """
@@ -122,7 +122,7 @@ class ContextGuided(ScoreAttention):
         check_number(self.alpha, "alpha")
 
     def make_weights(self, layer: Any, features: int, heads: int | None = None) -> dict[str, Any]:
-        """Add to `layer` Z_Q and Z_K, which its heads share, and u_Q and u_K for each head."""
+        """Add Z_Q and Z_K, which the heads share, and u_Q and u_K for each head to `layer`."""
         of_heads = () if heads is None else (heads,)
         shapes = {"context": (features, features), "gate": (features, *of_heads)}
         return {
@@ -157,7 +157,7 @@ class ContextGuided(ScoreAttention):
     def operations(
         self, queries: int, keys: int, features: int, value_features: int, heads: int = 1
     ) -> int:
-        """Count D for C_Q·C_K too, the gate of a pair and its product, 2, besides D and V."""
+        """Count D for C_Q·C_K and 2 for a pair's gate and its product, besides D and V."""
         return super().operations(queries, keys, 2 * features, value_features + 2, heads)
 
 
@@ -170,15 +170,16 @@ class MultiHeadContextGuided(MultiHeadQuasiAttention):
     weights = softmax(q·kᵀ/√H) + λ·α·sigmoid(C_Q·C_Kᵀ/√H) over the visible keys;
     output = (weights·v)·W_o
 
-    With α = 1 a weight is between −1 and 2. At the start λ is near 0, and the layer near a softmax.
-    In the paper the contexts C come from an embedding of the context (the target and aspect of a
-    text); this layer is called without one and takes its contexts from queries and keys.
+    With α = 1 a weight is between −1 and 2. At initialization λ is near 0 and the layer close to a
+    softmax. In the paper the contexts C come from an embedding of the context (the target and
+    aspect of a text); this layer computes them from queries and keys instead.
 
     The call, masks, scores, sublayer names and rows with nothing to attend to are as in
     `layers.MultiHeadSoftmax`.
 
-    A negative `attention_bias` does not delete a key, to which λ still applies; −∞ hides the pair.
-    A finite one below −1e4, a mask for other attentions, is an error, which graphs cannot find.
+    A negative `attention_bias` does not delete a key, because the quasi-attention remains; −∞ hides
+    the pair. A finite bias below −1e4, meant as a mask for other attentions, is an error outside
+    graphs.
 
     Args:
         alpha: α, the size of the quasi-attention. Defaults to 1.0.
@@ -189,7 +190,7 @@ class MultiHeadContextGuided(MultiHeadQuasiAttention):
         (B, N, T, S) before dropout.
 
     Raises:
-        ValueError: an α that is no number, a float mask, shapes that do not fit together, or
+        ValueError: an α that is not a number, a float mask, shapes that do not fit together, or
             `flash_attention=True`.
 
     Example:

@@ -1,4 +1,4 @@
-"""Differential attention: a softmax minus a fraction of another one, which cancels their noise."""
+"""Differential attention: a softmax minus a fraction of another, which cancels common noise."""
 
 import dataclasses
 import math
@@ -113,7 +113,7 @@ def _normalized(x: Tensor) -> Tensor:
 
 @dataclasses.dataclass
 class Differential(Attention):
-    """Weights are the difference of two softmaxes, of the two halves of the features.
+    """Weights are the difference of two softmaxes, one for each half of the features.
 
     `depth` is as in `layers.MultiHeadDifferential`. Layers over two sequences need at least two
     features, and the vectors that they pool are normalized.
@@ -127,7 +127,7 @@ class Differential(Attention):
         check_positive_integer(self.depth, "depth")
 
     def make_weights(self, layer: Any, features: int, heads: int | None = None) -> dict[str, Any]:
-        """Add to `layer` the four vectors of λ, which its heads share."""
+        """Add the four vectors of λ, which the heads share, to `layer`."""
         half = (features + 1) // 2
         sizes = {1: half, 2: features - half}
         return {
@@ -152,7 +152,7 @@ class Differential(Attention):
         scale: float = 1.0,
         **options: Any,
     ) -> Any:
-        """Compute λ, and attend; each half of the features is scaled by its own size."""
+        """Compute λ, and attend; the scale follows from the size of each half."""
         first, second = (
             ops.exp(ops.sum(learned[f"query_{part}"] * learned[f"key_{part}"])) for part in (1, 2)
         )
@@ -170,26 +170,25 @@ class Differential(Attention):
     def operations(
         self, queries: int, keys: int, features: int, value_features: int, heads: int = 1
     ) -> int:
-        """Count λ times the second weight and its subtraction, 1, besides D and V."""
+        """Count 1 for subtracting λ times the second weight, besides D and V."""
         return super().operations(queries, keys, features, value_features + 1, heads)
 
 
 @register_attention("differential")
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class MultiHeadDifferential(MultiHeadQuasiAttention):
-    """`keras.layers.MultiHeadAttention` whose weights are a softmax minus a part of another one.
+    """`keras.layers.MultiHeadAttention` whose weights are a softmax minus a fraction of another.
 
     weights = softmax(q₁·k₁ᵀ/√H₁) − λ·softmax(q₂·k₂ᵀ/√H₂) over the visible keys, where q₁ and k₁ are
     the first half of a head's features, and q₂ and k₂ the second;
     λ = exp(λ_q1·λ_k1) − exp(λ_q2·λ_k2) + λ₀ with learned vectors, which the heads share;
-    λ₀ = .8 − .6·exp(−.3·(depth − 1));
+    λ₀ = 0.8 − 0.6·exp(−0.3·(depth − 1));
     output = ((1 − λ₀)·(weights·v)/rms(weights·v))·W_o, normalized for each head and query
 
-    What both softmaxes have in common, such as a little weight for every key, cancels. In the paper
-    a head has twice the features of one of the layer that it replaces, and there are half as many
-    heads. `swap_attention` keeps the number and the size of heads, so that each half has half of
-    the features. The paper's normalization has a learned factor for each feature, which W_o makes
-    superfluous.
+    Whatever both softmaxes have in common, such as a little weight on every key, cancels. In the
+    paper the layer has half as many heads as the layer it replaces, each with twice the features.
+    `swap_attention` keeps the number and the size of heads, so each half has half of the features.
+    The paper's normalization also has a learned factor for each feature, which W_o makes redundant.
 
     The call, masks, scores, sublayer names and rows with nothing to attend to are as in
     `layers.MultiHeadSoftmax`.

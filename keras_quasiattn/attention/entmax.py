@@ -27,23 +27,22 @@ def entmax(
     *,
     up_to_two: bool = False,
 ) -> Tensor:
-    """Weights that are a softmax for α = 1, a sparsemax for α = 2, and of their kind for others.
+    """Compute weights that are a softmax for α = 1, a sparsemax for α = 2, and sparser above.
 
     p = max((α − 1)·z − τ, 0)^(1/(α − 1)), with τ such that p sums to 1
 
     τ is found by bisection and then Newton's method, to the precision of the floats. The gradients
-    are exact, for α too. A masked score has weight exactly 0, whatever it
-    holds. By its definition a row sums to 1; a row without visible keys is all zeros here, as in
-    every attention of this package. A row with NaN at a visible score is NaN there, whatever α is.
-    Computed in float32 for 16-bit inputs.
+    are exact, for α too. A masked score has weight exactly 0, whatever its value. Each row sums to
+    1, except that a row without visible keys is all zeros, as in every attention of this package.
+    NaN in a visible score gives NaN for any α. Computed in float32 for 16-bit inputs.
 
     Args:
         scores: z, (..., S).
         mask: boolean (or 0/1 integer) that broadcasts to (..., S); True = visible.
-        alpha: α: 1 (softmax), or a number from 1.01, or a tensor of such that broadcasts to
-            (..., 1); lower values in a tensor count as 1.01. Above 2, and in a tensor, τ takes
+        alpha: α: 1 (softmax), a number of at least 1.01, or a tensor that broadcasts to (..., 1),
+            in which lower values count as 1.01. For α above 2, and for tensors, finding τ takes
             several times as many steps.
-        up_to_two: whether no value of a tensor is above 2, which saves these steps. Higher ones
+        up_to_two: whether no value of a tensor is above 2, which saves these steps. Higher values
             then count as 2.
 
     Returns:
@@ -92,7 +91,7 @@ def entmax_attention(
     up_to_two: bool = False,
     **options: Any,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Attention whose weights sum to 1, the more of them exactly 0 the larger α is.
+    """Attend with weights that sum to 1; the larger α is, the more of them are exactly 0.
 
     W = entmax(scale · query · keyᵀ + bias, α) over the visible keys;  output = W · value
 
@@ -133,7 +132,7 @@ def entmax_attention(
 
 
 def check_alpha(alpha: float) -> None:
-    """Raise a `ValueError` unless α is 1, or finite and from 1.01."""
+    """Raise a `ValueError` unless α is 1, or finite and at least 1.01."""
     if alpha != 1 and not LEAST_ALPHA <= alpha < math.inf:
         raise ValueError(f"`alpha` must be 1, or from {LEAST_ALPHA}. Received: alpha={alpha}")
 
@@ -153,7 +152,7 @@ class Entmax(ScoreAttention):
             check_alpha(alpha)
 
     def make_weights(self, layer: Any, features: int, heads: int | None = None) -> dict[str, Any]:
-        """Add a to `layer`, of which a learned α is 1 + sigmoid(a), one number per head."""
+        """Add a to `layer`, one number per head, if α is learned: α = 1 + sigmoid(a)."""
         if self.alpha != "learned":
             return {}
         shape = () if heads is None else (heads, 1, 1)
@@ -178,9 +177,9 @@ class MultiHeadEntmax(MultiHeadQuasiAttention):
     `layers.MultiHeadSoftmax`.
 
     Args:
-        alpha: α: 1 (softmax), or from 1.01; 2 is a sparsemax, and what is above is sparser still
-            and takes longer. "learned" means 1 + sigmoid(a) with a trainable a for each head, from
-            1.5 at the start. Defaults to 1.5, which is faster than other values between 1 and 2.
+        alpha: α: 1 (softmax), or at least 1.01; 2 is a sparsemax, and larger values are sparser
+            still and take longer. "learned" means 1 + sigmoid(a) with a trainable a for each head,
+            initially 1.5. Defaults to 1.5, which is faster than other values between 1 and 2.
         **arguments: as for `layers.MultiHeadQuasiAttention`.
 
     Returns:

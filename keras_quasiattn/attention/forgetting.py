@@ -1,4 +1,4 @@
-"""Forgetting attention: a softmax in which gates between a key and its query lower the score."""
+"""Forgetting attention: a softmax whose scores are lowered by gates of later keys."""
 
 import dataclasses
 from typing import Any
@@ -24,14 +24,14 @@ def forgetting_attention(
     log_forget: Tensor,
     **options: Any,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Softmax attention in which every key lets the query forget some of the keys before it.
+    """Apply softmax attention in which each key makes the query partly forget earlier keys.
 
     D_ts = Σ log f_r over the keys r after s that query t sees;
     W = softmax(scale · query · keyᵀ + bias + D);  output = W · value
 
     With a causal mask D_ts is the sum over r = s + 1 … t, as in the paper. Without one a query sees
-    keys on both sides, and each key is lowered by all that follow it. A masked key has weight
-    exactly 0 and forgets nothing. A query with no key to attend to gives all zeros. W is computed
+    keys on both sides, and all later keys lower the score of a key. A masked key has weight exactly
+    0, and its gate has no effect. A query with no key to attend to gives all zeros. W is computed
     in float32 for 16-bit inputs.
 
     Args:
@@ -77,7 +77,7 @@ def _weights(scores: Tensor, mask: Tensor | None, log_forget: Tensor) -> Tensor:
 
 @dataclasses.dataclass
 class Forgetting(ScoreAttention):
-    """Weights are the softmax of dot products, lowered by the gates of later keys; no options.
+    """Weights are the softmax of dot products lowered by the gates of later keys.
 
     Layers over two sequences have one gate for each position that is attended to.
     """
@@ -85,7 +85,7 @@ class Forgetting(ScoreAttention):
     label = "forgetting weights"
 
     def make_weights(self, layer: Any, features: int, heads: int | None = None) -> dict[str, Any]:
-        """Add u and b to `layer`, for each of its heads."""
+        """Add u and b to `layer` for each head."""
         of_heads = () if heads is None else (heads,)
         return {
             "kernel": layer.add_score_kernel((features, *of_heads), "forget_kernel"),
@@ -110,13 +110,13 @@ class Forgetting(ScoreAttention):
         return super().attend(query, key, value, mask, learned=gates, **options)
 
     def weights(self, scores: Tensor, mask: Tensor | None, learned: dict[str, Any]) -> Tensor:
-        """Return the softmax of each row, lowered by the gates."""
+        """Return the softmax of each row of scores, lowered by the gates."""
         return _weights(scores, mask, learned["log_forget"])
 
     def operations(
         self, queries: int, keys: int, features: int, value_features: int, heads: int = 1
     ) -> int:
-        """Count the sum of a pair's gates and its addition, 2, besides D and V."""
+        """Count 2 for summing a pair's gates and adding the sum, besides D and V."""
         return super().operations(queries, keys, features, value_features + 2, heads)
 
 
@@ -129,10 +129,10 @@ class MultiHeadForgetting(MultiHeadQuasiAttention):
     weights = softmax(q·kᵀ/√H + D) over the visible keys;  output = (weights·v)·W_o
 
     With a causal mask, D_ts covers the positions after s up to the query, as in the paper. Without
-    one, each key is lowered by all that follow it, so the layer is mainly useful in decoders and
-    language models; it tells positions apart without position embeddings. In the paper the gates
-    come from the layer's input by a linear function and a sigmoid; here, from the projected key
-    (rotated, if there is a `rotary_base`), so that a cache of keys is enough to compute them.
+    one, all later keys lower the score of a key, so the layer is mainly useful in decoders and
+    language models, where it needs no position embeddings. In the paper the gates come from the
+    layer's input by a linear function and a sigmoid; here, from the projected key (rotated, if
+    there is a `rotary_base`), because a cache of keys is then enough to compute them.
 
     The call, masks, scores, sublayer names and rows with nothing to attend to are as in
     `layers.MultiHeadSoftmax`.

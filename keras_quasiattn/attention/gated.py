@@ -35,7 +35,7 @@ Tensor = Any
 
 
 def gumbel_gate(probability: Tensor, noise: Tensor, temperature: float | Tensor) -> Tensor:
-    """Soft gates between 0 and 1: a differentiable approximation of Bernoulli(probability) draws.
+    """Draw soft gates between 0 and 1, a differentiable approximation of Bernoulli(probability).
 
     g = second entry of the softmax over i in {0, 1} of (log p_i + ε_i)/τ, with p_0 = 1 − p, p_1 = p
 
@@ -72,7 +72,7 @@ def gumbel_gate(probability: Tensor, noise: Tensor, temperature: float | Tensor)
 
 
 def gumbel_gate_of_logits(logits: Tensor, noise: Tensor, temperature: float | Tensor) -> Tensor:
-    """`gumbel_gate` of sigmoid(logits), accurate even where the sigmoid rounds to 0 or 1."""
+    """Return `gumbel_gate` of sigmoid(logits), accurate even where the sigmoid rounds to 0 or 1."""
     noise = ops.convert_to_tensor(noise)
     if noise.shape[-1] != 2:
         raise ValueError(
@@ -87,7 +87,7 @@ def gumbel_gate_of_logits(logits: Tensor, noise: Tensor, temperature: float | Te
 
 
 def gated_softmax(scores: Tensor, gates: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Softmax over the last axis with each position weighted by its gate.
+    """Compute a softmax over the last axis in which gates weight the positions.
 
     α_t = g_t · exp(e_t) / Σ_t' g_t' · exp(e_t')
 
@@ -120,7 +120,7 @@ def gated_softmax(scores: Tensor, gates: Tensor, mask: Tensor | None = None) -> 
     scores, gates = ops.convert_to_tensor(scores), ops.convert_to_tensor(gates)
     dtype = compute_dtype(scores, gates)
     gates = ops.cast(gates, dtype)
-    is_open = ops.logical_not(ops.less_equal(gates, 0))  # a gate of NaN shows, in its row
+    is_open = ops.logical_not(ops.less_equal(gates, 0))  # a gate of NaN stays
     # log g, or 0 for a closed gate, which the mask then removes.
     openness = ops.log(ops.where(is_open, gates, ops.ones_like(gates)))
     mask = combine_masks(as_boolean_mask(mask, "mask"), is_open)
@@ -130,7 +130,7 @@ def gated_softmax(scores: Tensor, gates: Tensor, mask: Tensor | None = None) -> 
 def hard_gates(
     probability: Tensor, threshold: float | Tensor = 0.5, mask: Tensor | None = None
 ) -> Tensor:
-    """Binary gates: open where the probability reaches the threshold, and at least one per row.
+    """Return binary gates, open where the probability reaches the threshold, at least one per row.
 
     g_t = [p_t ≥ threshold]
 
@@ -161,7 +161,8 @@ def hard_gates(
     probability = ops.convert_to_tensor(probability)
     dtype = compute_dtype(probability)
     probability, mask = ops.cast(probability, dtype), as_boolean_mask(mask, "mask")
-    # A probability of NaN opens its gate, so that the row is NaN, not silently without the key.
+    # A probability of NaN opens its gate, because the row must become NaN, not silently lose the
+    # key.
     gates = ops.logical_not(ops.less(probability, as_dtype(threshold, dtype)))
     if mask is not None:
         gates = ops.logical_and(gates, mask)
@@ -283,7 +284,7 @@ class Gates(QuantizedParts, keras.layers.Layer):
         return gates
 
     def current_temperature(self) -> float | Tensor:
-        """τ of the next training call: moves exponentially to its final value, then stays."""
+        """Return τ for the next training call; it approaches its final value exponentially."""
         start, end = self.options.temperature, self.options.final_temperature
         if end is None:
             return start
@@ -321,14 +322,14 @@ class Gated(GateOptions, ScoreAttention):
     """Weights are the softmax of dot products with the keys whose gates are open.
 
     The options are as for `layers.MultiHeadGated`. Layers over two sequences have one gate for
-    each position that is attended to. Where two sequences attend to each other, one net gives the
-    gates of both, and each direction counts as a training call. For `operations`, `keys` is the
-    number of open keys; the net that opens them is left out.
+    each position that is attended to. If two sequences attend to each other, one network computes
+    the gates of both, and each direction counts as a training call. For `operations`, `keys` is the
+    number of open keys; the network is not counted.
     """
 
     label = "softmax weights"
     counts_pairs: ClassVar[bool] = True  # for cost and density
-    # Its gates are drawn once for all tiles of queries.
+    # The gates are drawn once for all tiles of queries.
     rows_are_independent: ClassVar[bool] = False
     # Xue et al. 2019, "Text Classification".
     search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
@@ -337,7 +338,7 @@ class Gated(GateOptions, ScoreAttention):
     }
 
     def prepare(self, layer: Any, heads: int = 1) -> None:
-        """Give `layer` what draws its gates and counts their cost."""
+        """Add the sublayer that draws the gates and tracks their cost to `layer`."""
         layer.gates = self.gates = Gates(
             self,
             seed=getattr(layer, "seed", None),
@@ -401,7 +402,7 @@ class MultiHeadGated(MultiHeadQuasiAttention):
 
     p_s = sigmoid(uᵀ·tanh(k_s) + b);  A = g_s·exp(q·kᵀ/√H) / Σ g·exp(q·kᵀ/√H);  output = (A·v)·W_o
 
-    The gates g depend only on the keys. They come from a feed-forward net whose hidden layer is
+    The gates g depend only on the keys. They come from a feed-forward network whose hidden layer is
     the key projection, so a cache of projected keys is enough to compute them. In training, g are
     Gumbel-softmax draws at temperature τ. Otherwise they are binary, and a query whose visible keys
     are all closed opens the visible key with the highest p.
@@ -418,7 +419,8 @@ class MultiHeadGated(MultiHeadQuasiAttention):
 
     Args:
         temperature: τ > 0 at the start.
-        final_temperature: τ after `annealing_steps`, approached exponentially; None keeps τ fixed.
+        final_temperature: τ after `annealing_steps`, approached exponentially; None keeps τ
+            constant.
         annealing_steps: training calls until τ is final. Defaults to 10,000. Ignored without
             `final_temperature`.
         open_gate_cost: λ ≥ 0.

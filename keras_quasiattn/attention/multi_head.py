@@ -36,7 +36,7 @@ from keras_quasiattn.core.score_bias import as_score_bias, check_score_bias, wit
 
 Tensor = Any
 Shape = tuple[int | None, ...]
-# Methods that subclasses of Keras' layer may override, and which its `call` and `build` use.
+# Methods that Keras' `call` and `build` use, so that its subclasses may override them.
 _HOOKS_OF_KERAS = tuple(
     name
     for name, value in vars(keras.layers.MultiHeadAttention).items()
@@ -53,13 +53,14 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
     and an explicit `query_mask`, `value_mask` or `key_mask` overrides the mask that Keras attached
     to the tensor.
 
-    What a position holds, NaN included, affects no row that may not see it, and no gradient of one;
-    a row that sees NaN or infinity is NaN. A row that is masked or has nothing to attend to is
-    exactly 0, also after the output projection. Returning the scores does not change the output.
+    The content of a position, NaN included, affects only the rows that may see it, and their
+    gradients; a row that sees NaN or infinity is NaN. A row that is masked or has nothing to attend
+    to is exactly 0, even after the output projection. Returning the scores does not change the
+    output.
 
     Kernels start larger than in Keras before 3.15 (see `ProjectionInitializer`). A subclass that
     computes something else overrides `attend`. `call` uses no private method of Keras' layer, so
-    the layer refuses one that a subclass overrides without `call`.
+    overriding one without `call` is an error.
 
     Args:
         num_heads: number of heads N.
@@ -80,12 +81,12 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
         bias_constraint: constraint on the projection biases.
         use_gate: whether to multiply the heads' output by a sigmoid projection of the query.
         seed: seed of the dropout.
-        num_key_value_heads: heads G of keys and values, each for N / G heads of queries; divides N.
-            The first N / G heads of queries use the first one, and so on. Their projections and
-            caches have G heads. Defaults to N.
-        rotary_base: base of the angles by which positions rotate queries and keys
-            (`ops.rotary_embedding`), such as 10_000.0; `key_dim` is then even. Defaults to None: no
-            rotation.
+        num_key_value_heads: number of key and value heads G, which divides N; each serves N / G
+            query heads, the first one the first N / G and so on. Their projections and caches have
+            G heads. Defaults to N.
+        rotary_base: base of the rotary position embedding of queries and keys
+            (`ops.rotary_embedding`), such as 10_000.0; `key_dim` must then be even. Defaults to
+            None: no rotation.
         start: another attention that the layer computes at first, as `models.swap_attention` sets
             it: a dict of its name `attention`, its `options`, and the `form` in which this
             layer's own comes in, "added" or "blended". Defaults to None: there is no other.
@@ -95,7 +96,7 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
         ValueError: `flash_attention=True`, `dropout` outside [0, 1), a size that is not a positive
             integer, `num_key_value_heads` that do not divide `num_heads`, a float mask, or shapes
             that do not fit together.
-        TypeError: a subclass overrides `_compute_attention` or the like, which nothing would call.
+        TypeError: a subclass overrides `_compute_attention` or the like, which is never called.
 
     Returns:
         (B, T, features); with `return_attention_scores`, a tuple of that and the weights
@@ -116,7 +117,7 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
     (2, 5, 16)
 
     Attributes:
-        options_class: class of the attention; its fields are constructor arguments and read-only
+        options_class: class of the attention; its fields become constructor arguments and read-only
             attributes of the layer.
         options: the attention.
     """
@@ -124,7 +125,7 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
     options_class: ClassVar[type[Attention]] = Attention
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Show the options of the attention among the arguments of the layer."""
+        """Add the options of the attention to the signature of the constructor."""
         super().__init_subclass__(**kwargs)
         if "options_class" in vars(cls) and "__init__" not in vars(cls):
 
@@ -222,7 +223,7 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
             _check_rotary_base(rotary_base, key_dim, self._all_options[0].score_parts)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute; options of the attention are read-only, as they define weights."""
+        """Set an attribute; options of the attention are read-only, because they define weights."""
         options = self.__dict__.get("options")
         if options is not None and any(name == own.name for own in dataclasses.fields(options)):
             raise AttributeError(
@@ -272,7 +273,7 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
         return attend(query, key, value, mask, **options)
 
     def build(self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None) -> None:
-        """Create projections and learned weights; a `ValueError` if shapes do not fit together."""
+        """Create projections and weights; raise a `ValueError` if the shapes do not match."""
         if type(self).call is MultiHeadQuasiAttention.call:
             self._check_overrides()
         check_projected_shapes({"query": query_shape, "value": value_shape, "key": key_shape})
@@ -282,7 +283,7 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
         for name in ("sliding_window", "rotary_base"):
             if getattr(self, name) is not None:
                 self._axes.require_single(name)
-        # Attributes and names as in Keras, also in saved weights.
+        # Attributes and names are as in Keras, and so are saved weights.
         shared, values = self._key_value_heads, (self.num_heads, self.value_dim)
         self._query_dense = self.make_projection(
             "query", query_shape, (self.num_heads, self.key_dim)
@@ -382,15 +383,16 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Attend, with the arguments and results of `keras.layers.MultiHeadAttention`.
 
-        `attention_bias` holds floats that broadcast to the scores (B, ..., N, T, S); −∞ hides a
-        pair as a mask does, for every attention. Under a 16-bit policy Keras rounds them to 16
-        bits, as it does every argument: below −65504, float16 is −∞. The sum is float32.
+        `attention_bias` holds floats that broadcast to the scores (B, ..., N, T, S); in every
+        attention −∞ hides a pair, as a mask does. Under a 16-bit policy Keras rounds it to 16 bits,
+        as it does every argument: values below −65504 become −∞ in float16. The sum is float32.
         """
         self._check_overrides()
         self._check_masks(query, value, query_mask, value_mask, key_mask, attention_mask)
-        # What one mask hides from queries it also hides as a query; any other mask, not.
+        # A mask given for both queries and keys hides a position in both roles; any other mask in
+        # one.
         hides = key_mask is not None or (value_mask is not None and value_mask is not query_mask)
-        # Two arguments may share a mask, which stays shared.
+        # Two arguments may share a mask and must still share it afterwards.
         masks = (query_mask, value_mask, key_mask, attention_mask)
         boolean = {id(mask): as_boolean_mask(mask, "mask") for mask in masks}
         query_mask, value_mask, key_mask, attention_mask = (boolean[id(mask)] for mask in masks)
@@ -409,7 +411,7 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
             inputs = KnownInputs.unless_all_is_seen(bias, *given)
         # (B, T, ..., N, H), (B, S, ..., G, H), (B, S, ..., G, V)
         heads_query, heads_key, heads_value = inputs.project(self)
-        # Where a query sees NaN, and where it is real and sees anything: (B, T, ...), or None.
+        # Which queries see NaN, and which are real and see anything: (B, T, ...), or None.
         unknown, rows = inputs.rows(axes, pairs, use_causal_mask, bias)
         if self.weights_see_all_pairs and not use_causal_mask:
             unknown = inputs.anywhere(axes, unknown)
@@ -442,7 +444,7 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
         output = projected(self.output_dense, output)  # (B, T, ..., features)
         if unknown is not None:
             output = make_unknown(output, unknown)
-        if rows is not None:  # elsewhere the output is 0: no bias of the projection there
+        if rows is not None:  # elsewhere the output is 0, without the bias of the projection
             features = tuple(range(len(rows.shape), len(output.shape)))
             output = zero_masked(output, ops.expand_dims(rows, features))
         return (output, scores) if return_attention_scores else output
@@ -485,7 +487,7 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
         return self._axes.pair_mask(window, targets, sources)
 
     def project_query(self, query: Tensor, start: Any = 0) -> Tensor:
-        """Project to queries (B, T, ..., N, H), of which the first stands at position `start`."""
+        """Project to queries (B, T, ..., N, H), the first of which is at position `start`."""
         return self._rotated(projected(self.query_dense, query), start)
 
     def project(
@@ -496,7 +498,7 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
         return self._rotated(keys, start), projected(self.value_dense, value)
 
     def _rotated(self, heads: Tensor, start: Any) -> Tensor:
-        """Rotate queries or keys (B, L, ..., N, H), of which the first stands at `start`."""
+        """Rotate queries or keys (B, L, ..., N, H), the first of which is at position `start`."""
         if self.rotary_base is None:
             return heads
         *positions, count, features = ops.shape(heads)
@@ -622,7 +624,7 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
 
 
 def _signature_with_options(layer: type[MultiHeadQuasiAttention]) -> inspect.Signature:
-    """Return the constructor's signature, in which the options stand before `**kwargs`."""
+    """Return the constructor's signature with the options before `**kwargs`."""
     signature = inspect.signature(layer.__init__)
     *known, kwargs = signature.parameters.values()
     options = inspect.signature(layer.options_class.__init__).parameters.values()
@@ -647,13 +649,14 @@ def _check_rotary_base(base: Any, key_dim: int, parts: int) -> None:
 class AttentionAxes:
     """The axes of projected tensors (B, d1, …, dn, N, H) that attention runs over.
 
-    The other d are called free. Ops see the attended axes flattened to one: length T for queries, S
-    for keys.
+    The other d are called free. Ops receive the attended axes flattened to one, of length T for
+    queries and S for keys.
 
     Args:
-        rank: rank of a projected tensor, which is the rank of the layer's input plus one.
+        rank: rank of a projected tensor, the rank of the layer's input plus one.
         axes: attended axes, counted as in `keras.layers.MultiHeadAttention`: indices into the
-            input, negative ones from its end; None = all axes between batch and features.
+            input, where negative ones count from the end; None = all axes between batch and
+            features.
 
     Raises:
         ValueError: an axis is not between batch and features.
@@ -674,7 +677,7 @@ class AttentionAxes:
         self._head_axis = rank - 2
 
     def require_single(self, name: str) -> None:
-        """Raise a `ValueError` that names the option if attention runs over several axes."""
+        """Raise a `ValueError` naming the option if attention runs over several axes."""
         if len(self.axes) != 1:
             raise ValueError(
                 f"`{name}` requires a single attention axis, because positions on several axes "
@@ -732,7 +735,7 @@ class AttentionAxes:
     def pair_bias(self, bias: Tensor, query: Tensor, value: Tensor, num_heads: int) -> Tensor:
         """Flatten a bias that broadcasts to the scores: (…, T…, S…) → (B, free…, N, T, S).
 
-        Axes that it lacks or shares get length 1.
+        Missing or shared axes get length 1.
 
         Raises a `ValueError` naming `attention_bias` if it holds no floats or does not broadcast.
         """
@@ -827,24 +830,24 @@ class AttentionAxes:
 
 
 class KnownInputs:
-    """Inputs with zeros at masked positions and, once cleared, in place of NaN and infinity.
+    """Inputs with zeros at masked positions and in place of NaN and infinity, once cleared.
 
-    They are cleared before the projections, so that neither the sums nor the gradient of a kernel,
-    in which a position that nobody sees has the factor 0, hold 0 · NaN. Where every row sees all
-    that is not masked, NaN makes all of them NaN by itself, and looking for it would cost time.
+    They are cleared before the projections, because a position that no query sees has the factor 0
+    in sums and in the gradients of kernels, and 0 · NaN is NaN. If every row sees all unmasked
+    positions, NaN spreads to all rows by itself, and searching for it would cost time.
 
     Args:
         query: (B, T, ..., features).
         value: (B, S, ..., features).
-        key: the same, or None: the keys are projected from `value`.
+        key: (B, S, ..., features), or None to project keys from `value`.
         query_mask: boolean (B, T, ...), or None.
         source_mask: boolean (B, S, ...), or None.
-        look: whether to look for NaN and infinity.
+        look: whether to search for NaN and infinity.
 
     Attributes:
         query, value, key: the tensors with zeros.
         finite: where the query, and where value and key, were finite: (B, T, ...) and (B, S, ...);
-            None if nobody has looked.
+            None if not searched.
     """
 
     def __init__(
@@ -881,7 +884,7 @@ class KnownInputs:
         key: Tensor | None,
         *masks: Tensor | None,
     ) -> "KnownInputs":
-        """Look only if the bias hides pairs; otherwise all positions count as finite."""
+        """Search only if the bias hides pairs; otherwise all positions count as finite."""
 
         def look(pairs: Tensor | None) -> list[Tensor]:
             inputs = cls(query, value, key, *masks, look=pairs is not None)
@@ -899,9 +902,9 @@ class KnownInputs:
         return inputs
 
     def project(self, layer: Any) -> list[Tensor]:
-        """Return heads of queries, keys and values; zeros where a projection has overflowed."""
+        """Return heads of queries, keys and values, with zeros where a projection overflowed."""
         heads = [layer.project_query(self.query), *layer.project(self.value, self.key)]
-        # Only these are narrow enough for finite numbers to become infinite in a projection.
+        # Only in these dtypes are finite numbers likely to overflow in a projection.
         if self.finite is None or layer.compute_dtype != "float16":
             return heads
         query, key, value = (ops.all(finite_positions(x), axis=-1) for x in heads)
@@ -915,10 +918,10 @@ class KnownInputs:
     def rows(
         self, axes: AttentionAxes, pairs: Tensor | None, is_causal: bool, bias: Tensor | None
     ) -> tuple[Tensor | None, Tensor | None]:
-        """Return which queries are unknown, and which are real and see anything, (B, T, ...).
+        """Return which queries are unknown, and which real queries see a key, (B, T, ...).
 
-        A query is unknown if it was not finite, or sees a source that was not. None instead: none
-        is unknown, or all see something.
+        A query is unknown if it or a source that it sees was not finite. The first result is None
+        if no query is unknown, the second if all queries see something.
 
         Args:
             axes: the axes of the layer.
@@ -939,7 +942,8 @@ class KnownInputs:
         lost = axes.source_mask(combine_masks(sources, source_mask))
 
         def rows(pairs: Tensor | None) -> tuple[Tensor, Tensor]:
-            # Of any head; a mask of each head with the lost keys of each example is larger.
+            # In any head: combining each head's mask with the lost keys of each example would be
+            # larger.
             seen = None if pairs is None else ops.any(pairs, axis=-3, keepdims=True)
             hit = axes.rows_with_a_key(
                 combine_masks(lost, seen), axes.lengths(self.query), is_causal
@@ -950,7 +954,7 @@ class KnownInputs:
         return rows(pairs) if bias is None else with_hidden_pairs(rows, pairs, bias)
 
     def anywhere(self, axes: AttentionAxes, rows: Tensor | None) -> Tensor | None:
-        """Return all queries of examples in which one of the rows is chosen, (B, T, ...)."""
+        """Mark all queries of every example in which any row is marked, (B, T, ...)."""
         if rows is None:
             return None
         chosen = combine_masks(rows, self._masks[0])
@@ -962,16 +966,17 @@ def _product(lengths: tuple[Any, ...]) -> Any:
 
 
 def projected(dense: keras.layers.EinsumDense, x: Tensor) -> Tensor:
-    """Return `dense(x)` for x (B, T, ...), with correct bias axes and the batch size of x.
+    """Return `dense(x)` for x (B, T, ...), without Keras' faults in bias axes and empty batches.
 
-    All positions are passed as positions of one example: TensorFlow would multiply the examples
-    one by one, and sum a gradient of the kernel for each.
+    All positions are passed as those of a single example, because TensorFlow would multiply the
+    examples one by one and sum one kernel gradient per example.
 
     On TensorFlow `keras.ops.add` (3.15.1) treats an operand with a single axis longer than 1 as a
     bias of axis 1 if the lengths match: with T = N, a bias (N, 1) was added along T instead of N. A
     bias that is long in its last axis is safe, since Keras compares that axis first. Padding x by
-    one position, which is cut off afterwards, makes the lengths differ. And `keras.ops.einsum`
-    turns 0 examples into 1 if there are no positions either; the final reshape corrects that.
+    one position, which is cut off afterwards, makes the lengths differ. In addition,
+    `keras.ops.einsum` turns 0 examples into 1 if there are no positions either; the final reshape
+    corrects this.
     """
     inputs, outputs = dense.equation.replace(",", "->").split("->")[::2]
     count = sum(axis in outputs for axis in inputs)  # of axes of examples and positions
@@ -991,9 +996,9 @@ class ProjectionInitializer(keras.initializers.Initializer):
     """Initializes a kernel of more than two axes as the matrix it represents.
 
     Keras before 3.15 computes the fans of a kernel (features, heads, size) as for a convolution.
-    For 4 heads of size 32 on 128 features, its Glorot kernels have a quarter of the scale of a
-    dense layer's, and the products q·k a sixteenth. Softmax then starts as an average, and tanh(E)
-    of CoDA near 0.
+    For 4 heads of size 32 on 128 features, its Glorot kernels have a quarter of a dense layer's
+    scale, and the products q·k a sixteenth. A softmax then starts as an average, and CoDA's tanh(E)
+    near 0.
 
     Args:
         initializer: initializer of the matrix (inputs, outputs).

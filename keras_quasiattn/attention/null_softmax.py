@@ -25,13 +25,13 @@ def null_softmax_attention(
     null_score: float | Tensor = 0.0,
     **options: Any,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Softmax attention with one more key, the null, whose value is 0.
+    """Apply softmax attention with one more key, the null, whose value is 0.
 
     E = scale · query · keyᵀ + bias;  W_ts = exp(E_ts) / (exp(b) + Σ_s exp(E_ts));
     output = W · value
 
     With b = 0 this is "softmax off by one", 1 + Σ in the denominator; with a learned b for each
-    head, an attention sink. A row sums to less than 1, and to nearly 0 where all its scores are far
+    head, an attention sink. Each row sums to less than 1, and to nearly 0 if all its scores are far
     below b. A masked pair has weight exactly 0. A query with no key to attend to gives all zeros. W
     is computed in float32 for 16-bit inputs.
 
@@ -120,7 +120,7 @@ class MultiHeadNullSoftmax(MultiHeadQuasiAttention):
 
     Args:
         null_score: b. Defaults to 0.0, which adds 1 to the denominator ("softmax off by one").
-            "learned" means a trainable b for each head, an attention sink, from 0 at the start.
+            "learned" means a trainable b for each head, an attention sink, initially 0.
         **arguments: as for `layers.MultiHeadQuasiAttention`.
 
     Returns:

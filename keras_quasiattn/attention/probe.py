@@ -1,4 +1,4 @@
-"""Inspects what the attention layers of a model compute."""
+"""Inspect what the attention layers of a model compute."""
 
 import contextlib
 import functools
@@ -18,7 +18,7 @@ Tensor = Any
 
 
 class AttentionMap(NamedTuple):
-    """What one call of one attention layer computed.
+    """The matrices that one call of one attention layer computed.
 
     Args:
         layer: path of the layer in the model, or its name if it has no path.
@@ -67,9 +67,9 @@ def _layers_inside(layer: keras.Layer) -> list[keras.Layer]:
 def probe(layer: keras.Layer, *args: Any, **kwargs: Any) -> tuple[Any, list[AttentionMap]]:
     """Call a layer or model; return its output and what every attention layer in it computed.
 
-    The output equals a plain call, to rounding. `keras.layers.MultiHeadAttention` and its
-    subclasses are seen too, so that a model can be compared with its copy from `swap_attention`.
-    For the rest see `watching`.
+    The output equals that of a plain call, up to rounding. `keras.layers.MultiHeadAttention` and
+    its subclasses are seen too, so that a model can be compared with its copy from
+    `swap_attention`. See `watching` for backends, graphs and threads.
 
     Args:
         layer: any built Keras layer or model.
@@ -97,16 +97,15 @@ def with_owners(
     lengths: Mapping[str, int],
     measured: Iterable[AttentionMap] | None = None,
 ) -> list[AttentionMap]:
-    """Return the maps with the sequence that each axis counts: the one of the same length.
+    """Return the maps with the sequence that each axis belongs to, found by its length.
 
-    If two sequences have that length, rows belong to the first and columns to the last. A call in
-    which all lengths differ leaves no doubt; its maps can be given as `measured`.
+    If two sequences have the same length, rows belong to the first and columns to the last. To
+    avoid ambiguity, pass the maps of a call in which all lengths differ as `measured`.
 
     Args:
         maps: what `probe` returned.
-        lengths: by name, the length of each sequence in the call that made `measured`.
-        measured: the maps whose axes are compared with `lengths`, from a call of the same model.
-            Default: `maps`.
+        lengths: the length of each sequence, by name, in the call that produced `measured`.
+        measured: maps of the same model whose axes are compared with `lengths`. Defaults to `maps`.
 
     >>> from keras_quasiattn.layers import CoDA
     >>> layer, x = CoDA(name="coda"), keras.ops.ones((1, 3, 4))
@@ -147,7 +146,7 @@ def watching(layer: keras.Layer) -> Iterator[list[AttentionMap]]:
 
 @contextlib.contextmanager
 def _watched(path: str, layer: keras.Layer, maps: list[AttentionMap]) -> Iterator[None]:
-    """Make `layer.call` append what it records to `maps` within the `with` block."""
+    """Make `layer.call` append its recordings to `maps` within the `with` block."""
     call: Callable[..., Any] = layer.call
     keeps_record = not isinstance(layer, keras.layers.MultiHeadAttention) or isinstance(
         layer, MultiHeadQuasiAttention
@@ -162,7 +161,7 @@ def _watched(path: str, layer: keras.Layer, maps: list[AttentionMap]) -> Iterato
             maps.append(AttentionMap(path, type(layer).__name__, earlier, found))
         return output
 
-    # Bypasses the `__setattr__` of Keras, which would track the function as part of the layer.
+    # Bypass the `__setattr__` of Keras, which would track the function as part of the layer.
     object.__setattr__(layer, "call", watched)
     try:
         yield
@@ -173,7 +172,7 @@ def _watched(path: str, layer: keras.Layer, maps: list[AttentionMap]) -> Iterato
 def _call_and_record(
     layer: keras.layers.MultiHeadAttention, call: Callable[..., Any], *args: Any, **kwargs: Any
 ) -> Any:
-    """Call Keras' own attention layer, records its weights, and return what was asked for."""
+    """Call Keras' own attention layer, record its weights, and return the requested outputs."""
     bound = inspect.signature(call).bind(*args, **kwargs)
     given = bound.arguments
     wanted = given.get("return_attention_scores", False)
@@ -195,7 +194,7 @@ def _visible(
     lengths: tuple[tuple[Any, ...], tuple[Any, ...]],
     given: Mapping[str, Any],
 ) -> Tensor | None:
-    """Return which pairs the masks of a call to Keras' layer show, or None for all."""
+    """Return which pairs are visible in a call of Keras' layer, or None for all."""
     masks = {
         name: None if given.get(name) is None else keras.ops.cast(given[name], "bool")
         for name in ("query_mask", "value_mask", "key_mask", "attention_mask")

@@ -16,7 +16,7 @@ Tensor = Any
 def relu_attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, **options: Any
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Attention whose weights do not compete, are 0 for negative scores and have no upper limit.
+    """Attend with weights that do not compete, are 0 for negative scores and have no upper limit.
 
     W = max(scale · query · keyᵀ + bias, 0) / n;  output = W · value
 
@@ -58,19 +58,19 @@ def _weights(scores: Tensor, mask: Tensor | None) -> Tensor:
 
 @dataclasses.dataclass
 class ReLU(ScoreAttention):
-    """Weights that are the positive scores over the number of keys; there are no options."""
+    """Weights are the positive scores divided by the number of keys; there are no options."""
 
     label = "relu weights"
 
     def weights(self, scores: Tensor, mask: Tensor | None, learned: dict[str, Any]) -> Tensor:
-        """Return max(score, 0) over the number of visible keys."""
+        """Return max(score, 0) divided by the number of visible keys."""
         return _weights(scores, mask)
 
 
 @register_attention("relu")
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class MultiHeadReLU(MultiHeadQuasiAttention):
-    """`keras.layers.MultiHeadAttention` with independent weights: 0 or above, without a limit.
+    """`keras.layers.MultiHeadAttention` with independent weights ≥ 0 without an upper limit.
 
     weights = max(q·kᵀ/√H, 0)/n over the n visible keys;  output = (weights·v)·W_o
 

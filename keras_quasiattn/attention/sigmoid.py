@@ -29,7 +29,7 @@ def sigmoid_attention(
     bias: Tensor | None = None,
     return_scores: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Attention whose weights do not compete: each is between 0 and 1, whatever the other scores.
+    """Attend with weights that do not compete: each is between 0 and 1, whatever the other scores.
 
     W = sigmoid(scale · query · keyᵀ + bias + b);  output = W · value
 
@@ -97,7 +97,7 @@ def _weights(scores: Tensor, mask: Tensor | None, score_bias: float | None) -> T
 
 @dataclasses.dataclass
 class Sigmoid(ScoreAttention):
-    """Weights that are the sigmoid of the scores plus `score_bias`; see `ops.sigmoid_attention`."""
+    """Weights are the sigmoid of the scores plus `score_bias`; see `ops.sigmoid_attention`."""
 
     label = "sigmoid weights"
 

@@ -1,4 +1,4 @@
-"""Signed softmax, "cog" attention: the softmax of the scores' sizes, with the scores' signs."""
+"""Signed softmax ("cog" attention): a softmax of absolute scores, times the signs of the scores."""
 
 import dataclasses
 from typing import Any, ClassVar
@@ -16,13 +16,13 @@ Tensor = Any
 def signed_softmax_attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, **options: Any
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Attention that adds the values of positive scores and subtracts those of negative ones.
+    """Attend by adding the values of positive scores and subtracting those of negative scores.
 
     E = scale · query · keyᵀ + bias;  W = sign(E) ⊙ softmax(|E|);  output = W · value
 
-    The sizes of a row's weights sum to 1. A weight jumps where its score changes sign, and is 0 for
-    a score of exactly 0. A masked pair has weight exactly 0. A query with no key to attend to gives
-    all zeros. W is computed in float32 for 16-bit inputs.
+    The absolute weights of a row sum to 1. A weight is discontinuous where its score changes sign,
+    and 0 for a score of exactly 0. A masked pair has weight exactly 0. A query with no key to
+    attend to gives all zeros. W is computed in float32 for 16-bit inputs.
 
     Args:
         query: (..., T, D).
@@ -36,7 +36,7 @@ def signed_softmax_attention(
         output (..., T, V) in the dtype of `value`, or (output, W) with W (..., T, S).
 
     Raises:
-        ValueError: a finite bias below −1e4, which does not delete a key (graphs cannot find it),
+        ValueError: a finite bias below −1e4, which does not delete a key (not checked in graphs),
             and as `ops.softmax_attention`.
 
     Example:
@@ -67,19 +67,19 @@ def _weights(scores: Tensor, mask: Tensor | None) -> Tensor:
 
 @dataclasses.dataclass
 class SignedSoftmax(ScoreAttention):
-    """Weights that are a softmax of the sizes of the scores, with their signs; no options."""
+    """Weights are a softmax of the absolute scores times the signs of the scores."""
 
     label = "signed softmax weights"
     low_scores_delete: ClassVar[bool] = False
 
     def weights(self, scores: Tensor, mask: Tensor | None, learned: dict[str, Any]) -> Tensor:
-        """Return the sign of each score times the softmax of the sizes."""
+        """Return the sign of each score times the softmax of the absolute scores."""
         return _weights(scores, mask)
 
     def operations(
         self, queries: int, keys: int, features: int, value_features: int, heads: int = 1
     ) -> int:
-        """Count the sign times the weight, 1, besides D and V."""
+        """Count 1 for the sign times the weight, besides D and V."""
         return super().operations(queries, keys, features, value_features + 1, heads)
 
 
@@ -93,8 +93,8 @@ class MultiHeadSignedSoftmax(MultiHeadQuasiAttention):
     The call, masks, scores, sublayer names and rows with nothing to attend to are as in
     `layers.MultiHeadSoftmax`.
 
-    A negative `attention_bias` does not delete a key: it is subtracted; −∞ hides the pair. A finite
-    one below −1e4, a mask for other attentions, is an error, which graphs cannot find.
+    A negative `attention_bias` does not delete a key but subtracts its value; −∞ hides the pair. A
+    finite bias below −1e4, meant as a mask for other attentions, is an error outside graphs.
 
     Args:
         **arguments: as for `layers.MultiHeadQuasiAttention`.

@@ -35,7 +35,7 @@ def softmax_attention(
     bias: Tensor | None = None,
     return_scores: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Softmax attention; a query with no key to attend to gives zeros, not the mean of the padding.
+    """Apply softmax attention; a query with no key gives zeros, not the mean of the padding.
 
     A = softmax(scale · query · keyᵀ + bias) over the keys that `mask` shows;  output = A · value
 
@@ -95,7 +95,7 @@ def attend(
     name: str = "weights",
     **options: Any,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Softmax of scores (..., T, S) over the keys that a mask shows, then sums of `value`.
+    """Sum `value` with a softmax of scores (..., T, S) over the visible keys.
 
     Names, options and results are as for `weighted_values`.
     """
@@ -119,7 +119,7 @@ def alignment_pair(
     value_b: Tensor | None = None,
     return_scores: bool = False,
 ) -> tuple[Tensor, ...]:
-    """Soft alignment of two sequences: one matrix of dot products, one softmax per direction.
+    """Align two sequences: one matrix of dot products, one softmax per direction.
 
     E = a · bᵀ;  β = softmax over S of E, times value_b;  α = (softmax over T of E)ᵀ, times value_a
 
@@ -190,7 +190,7 @@ class Softmax(ScoreAttention):
         return_scores: bool = False,
         **options: Any,
     ) -> tuple[Tensor, ...]:
-        """Align both ways with `ops.alignment_pair`, which computes the products once."""
+        """Align in both directions with `ops.alignment_pair`, which computes dot products once."""
         return alignment_pair(
             a, b, mask_a, mask_b, value_a=value_a, value_b=value_b, return_scores=return_scores
         )
@@ -204,11 +204,11 @@ class MultiHeadSoftmax(MultiHeadQuasiAttention):
     weights = softmax(q·kᵀ/√H + bias) over the visible keys;  output = (weights·v)·W_o
 
     The attention differs from Keras' layer only in the masks: a float mask is an error, explicit
-    masks win over implicit ones, and a row with nothing to attend to gives exact zeros where Keras
+    masks override implicit ones, and a row with nothing to attend to gives exact zeros where Keras
     averages the padding. The initial projection kernels differ too: each is drawn as a matrix
-    (inputs, outputs). The bias is 0 unless the call is given an `attention_bias`: floats that
-    broadcast to (B, N, T, S), such as (T, S) or (N, T, S), whatever they hold at masked pairs. A
-    bias of −∞ hides the pair, as a mask does.
+    (inputs, outputs). The bias is 0 unless a call passes `attention_bias`: floats that broadcast to
+    (B, N, T, S), such as (T, S) or (N, T, S). Its values at masked pairs are ignored. A bias of −∞
+    hides the pair, as a mask does.
 
     Args:
         **arguments: as for `layers.MultiHeadQuasiAttention`.

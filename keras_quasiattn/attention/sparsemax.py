@@ -14,10 +14,10 @@ from keras_quasiattn.core.masks import as_boolean_mask, largest, zero_masked
 from keras_quasiattn.core.tensors import as_dtype, compute_dtype
 
 Tensor = Any
-# Enough for the precision of float64 in rows of thousands of keys: powers up to 2, and up to 100,
-# which are steeper.
+# Newton steps that reach float64 precision in rows of thousands of keys: for powers up to 2, and
+# for steeper powers up to 100.
 _BISECTIONS, _BISECTIONS_IF_STEEP, _NEWTON_STEPS = 4, 8, 6
-# For powers below 1: the bits of a float, plus the bits of the number of keys.
+# Bisection steps for powers below 1: the bits of a float plus the bits of the number of keys.
 _BISECTIONS_OF_WEIGHT = {"float32": 40, "float64": 68}
 
 
@@ -28,9 +28,9 @@ def sparsemax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
 
     τ is found by bisection and then Newton's method, to the precision of the floats. Where S is the
     support, the keys with p > 0, the Jacobian is diag(s) − s·sᵀ/|S| with s = 1 on S and 0
-    elsewhere. A masked score has weight exactly 0, whatever it holds. By its definition a row sums
-    to 1; a row without visible keys is all zeros here, as in every attention of this package.
-    Computed in float32 for 16-bit inputs.
+    elsewhere. A masked score has weight exactly 0, whatever its value. Each row sums to 1, except
+    that a row without visible keys is all zeros, as in every attention of this package. Computed in
+    float32 for 16-bit inputs.
 
     Args:
         scores: z, (..., S).
@@ -58,7 +58,7 @@ def sparsemax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
 def sparsemax_attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, **options: Any
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Attention whose weights sum to 1, most of them exactly 0.
+    """Attend with weights that sum to 1, most of them exactly 0.
 
     W = sparsemax(scale · query · keyᵀ + bias) over the visible keys;  output = W · value
 
@@ -93,11 +93,11 @@ def sparsemax_attention(
 
 
 def below_highest(x: Tensor, mask: Tensor | None, factor: float | Tensor = 1) -> Tensor:
-    """Return factor · (x − highest visible entry) of x (..., S), from −2 to 0, masked entries −2.
+    """Return factor · (x − highest visible entry) for x (..., S), at least −2; −2 where masked.
 
-    Sparse weights depend on differences only, and are 0 for entries that are 1 below the highest.
-    An entry below −2 thus does not matter. The difference is taken before the product, whose
-    rounding would be as coarse as for large scores. A row without visible entries is all zeros.
+    Sparse weights depend only on differences, and are 0 for entries 1 or more below the highest, so
+    entries below −2 do not matter. Subtracting before multiplying keeps the precision of large
+    scores. A row without visible entries is all zeros.
     """
     lowest = -math.inf
     if mask is not None:
@@ -111,18 +111,18 @@ def below_highest(x: Tensor, mask: Tensor | None, factor: float | Tensor = 1) ->
 def sparse_weights(
     x: Tensor, mask: Tensor | None, power: float | Tensor, *, is_convex: bool = True
 ) -> Tensor:
-    """max(x − τ, 0)^power, with τ such that the weights of a row sum to 1.
+    """Return max(x − τ, 0)^power, with τ such that the weights of a row sum to 1.
 
-    τ is between −1 and 0, where the highest entry is 0. Bisection finds a lower bound. From there
-    Newton's method cannot step beyond τ, because the sum of the weights is a convex falling
-    function of it; where it is not, bisection goes on. This takes no sorting, which compilers do
-    slowly. NaN in a row makes all its weights NaN.
+    The highest entry is 0, and τ is between −1 and 0. Bisection finds a lower bound, from which
+    Newton's method cannot overshoot if the sum of the weights is a convex decreasing function of τ;
+    if it is not convex, bisection continues. No sorting is needed, which compiled code does slowly.
+    NaN in a row makes all its weights NaN.
 
     Args:
         x: (..., S), from `below_highest`.
         mask: broadcasts to (..., S); True = visible.
-        power: a number above 0, or a tensor that broadcasts to (..., 1), which gets the gradient of
-            the exact solution, as x does.
+        power: a number above 0, or a tensor that broadcasts to (..., 1). Like x, it gets the
+            gradient of the exact solution.
         is_convex: whether the power is known to be 1 or above.
 
     Returns:
@@ -135,7 +135,7 @@ def sparse_weights(
         bisections = _BISECTIONS
     if not is_convex:
         weights = _weights(x, mask, power, _bisected(fixed, fixed_power), is_convex)
-        total = ops.stop_gradient(_total(weights))  # 1 but for rounding
+        total = ops.stop_gradient(_total(weights))  # 1 up to rounding
         return weights / ops.where(total > 0, total, ops.ones_like(total))
     threshold = -ops.ones_like(_total(fixed))
     for step in range(1, bisections + 1):
@@ -149,9 +149,9 @@ def sparse_weights(
 
 
 def _bisected(x: Tensor, power: float | Tensor) -> Tensor:
-    """τ (..., 1), by bisection of the highest weight (−τ)^power.
+    """Return τ (..., 1), found by bisection of the highest weight (−τ)^power.
 
-    That is at least 1/S, so that its steps give τ in full precision also where τ is nearly 0.
+    That weight is at least 1/S, so bisection gives τ in full precision even if τ is nearly 0.
     """
     highest = ops.zeros_like(_total(x))
     for step in range(1, _BISECTIONS_OF_WEIGHT[keras.backend.standardize_dtype(x.dtype)] + 1):
@@ -164,14 +164,14 @@ def _bisected(x: Tensor, power: float | Tensor) -> Tensor:
 def _weights(
     x: Tensor, mask: Tensor | None, power: float | Tensor, threshold: Tensor, is_convex: bool
 ) -> Tensor:
-    """Return the weights from τ (..., 1), with its last rounding and its gradients."""
+    """Return the weights for τ (..., 1), refined by one step that carries the gradients."""
     fixed = ops.stop_gradient(x)
     fixed_power = power if isinstance(power, (int, float)) else ops.stop_gradient(power)
-    # One more step, which is differentiated. As its slope is held fixed, it has the gradients of τ
-    # as an implicit function of x and of the power.
+    # One more, differentiable step. With its slope held constant, it has the gradients of τ as an
+    # implicit function of x and of the power.
     slope = _slope(fixed - threshold, fixed_power)
     step = (_total(_powered(x - threshold, power)) - 1) / slope
-    if not is_convex:  # rounding at the edge of the support may make the step a wrong one
+    if not is_convex:  # rounding at the edge of the support may make this step wrong
         step = step - ops.stop_gradient(step)
     return zero_masked(_powered(x - (threshold + step), power), mask)
 
@@ -181,7 +181,7 @@ def _total(x: Tensor) -> Tensor:
 
 
 def _powered(base: Tensor, power: float | Tensor) -> Tensor:
-    """max(base, 0)^power, with value and gradient 0 where the base is not above 0."""
+    """Return max(base, 0)^power, with value and gradient 0 where the base is not above 0."""
     if isinstance(power, (int, float)) and power in (0, 1, 2):
         positive = ops.cast(base > 0, base.dtype) if power == 0 else ops.relu(base)
         return ops.square(positive) if power == 2 else positive
@@ -191,14 +191,14 @@ def _powered(base: Tensor, power: float | Tensor) -> Tensor:
 
 
 def _slope(base: Tensor, power: float | Tensor) -> Tensor:
-    """Σ of the derivatives of max(base, 0)^power, (..., 1); 1 where none is above 0."""
+    """Return Σ of the derivatives of max(base, 0)^power, (..., 1); 1 if no base is above 0."""
     total = power * _total(_powered(base, power - 1))
     return ops.where(total > 0, total, ops.ones_like(total))
 
 
 @dataclasses.dataclass
 class Sparsemax(ScoreAttention):
-    """Weights that are the sparsemax of the scores; there are no options."""
+    """Weights are the sparsemax of the scores; there are no options."""
 
     label = "sparsemax weights"
 

@@ -1,1 +1,1 @@
-"""Tensors alone: masks, precision, scores, randomness, tiles; one module a backend."""
+"""Masks, precision, scores, randomness and tiling of tensors, with one module per backend."""

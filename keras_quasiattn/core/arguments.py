@@ -1,4 +1,4 @@
-"""Checks of layer arguments; each error names the argument and the value received."""
+"""Check layer arguments; each error names the argument and the value received."""
 
 import numbers
 from typing import Any

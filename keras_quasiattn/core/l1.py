@@ -52,7 +52,7 @@ def pairwise_l1(
         weights: optional (D,), one factor per feature, of any sign.
         implementation: "reference" makes a (..., T, S, D) tensor of differences. "blockwise"
             computes one tile of keys at a time, forward and backward, and makes no tensor larger
-            than the inputs and the result. "auto" is "blockwise", and "reference" where JAX traces
+            than the inputs and the result. "auto" is "blockwise", or "reference" where JAX traces
             symbolic sizes. Both give the same distances and gradients up to rounding.
 
     Returns:
@@ -149,14 +149,14 @@ FEATURES_AT_ONCE = 4
 
 
 def pad_features(x: Tensor) -> Tensor:
-    """Return `x` with zero features appended up to whole steps; they add |0 − 0| to a distance."""
+    """Pad the features of `x` with zeros to a multiple of the step; distances stay the same."""
     features = x.shape[-1]
     step = min(STEP, max(1, features))
     return pad_axis(x, 2, step * tile_count(features, step))
 
 
 def sum_of_maxima(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
-    """Σ_f weights[f] · max(x[t, f], y[s, f]), (B, T, s), compiled to one loop by XLA.
+    """Return Σ_f weights[f] · max(x[t, f], y[s, f]), (B, T, s), which XLA compiles to one loop.
 
     Args:
         x: (B, F, T), feature-major.
@@ -167,7 +167,7 @@ def sum_of_maxima(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor
     step = min(STEP, features)
 
     def add(index: Any, total: Tensor) -> Tensor:
-        # (B, step, T) and (B, step, s); each of the maxima is (B, T, s).
+        # (B, step, T) and (B, step, s); each maximum is (B, T, s).
         rows, columns = take(x, index, step), take(y, index, step)
         scales = None if weights is None else take(weights, index, step)
         for f in range(step):
@@ -210,7 +210,7 @@ def maxima_by_feature(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Te
 
 
 def sum_of_signs(x: Tensor, y: Tensor, factors: Tensor) -> Tensor:
-    """Σ_s factors[s, t] · sign(x[t, f] − y[s, f]), 0 at ties: (B, T, F).
+    """Return Σ_s factors[s, t] · sign(x[t, f] − y[s, f]), 0 at ties: (B, T, F).
 
     Args:
         x: (B, T, F).
@@ -258,7 +258,8 @@ def signs_by_feature(x: Tensor, y: Tensor, factors: Tensor) -> tuple[Tensor, Ten
             sums[1], index, ops.stack(of_y, axis=1)
         )
 
-    # The loop limits how many (T, s) tensors exist at once; a graph of all features would make all.
+    # The loop limits how many (T, s) tensors exist at once; without it a graph would hold all of
+    # them.
     count = x.shape[1] // step
     shapes = [(ops.shape(side)[0], step, ops.shape(side)[2]) for side in (x, y)]
     sums = loop(0, count, add, tuple(empty_tiles(count, shape, x.dtype) for shape in shapes))
@@ -271,8 +272,8 @@ class DistanceTiles:
 
     Computed as Σ|x − y| = 2·Σ max(x, y) − Σx − Σy, in two instructions per element instead of
     three. The mean of the keys is subtracted from both sides first, because a large common offset
-    would lose precision by cancellation. Where the backend has a kernel for it, that is used,
-    unless features have weights.
+    would lose precision by cancellation. If the backend has a kernel for the distance and the
+    features have no weights, the kernel is used.
 
     Args:
         x: (B, T, F), in the dtype of the computation.
@@ -290,7 +291,8 @@ class DistanceTiles:
         # (B, 1, F): the mean of the real keys.
         shift = ops.sum(y * real, axis=1, keepdims=True) / count
         self.features = x.shape[-1]
-        # The signs compare what was given: a compiler may compute the mean twice, differently.
+        # Compare the original values: a compiler may compute the mean twice, with different
+        # rounding.
         self.given_x, self.given_y = pad_features(x), pad_features(y)
         x, y = pad_features(x - shift), pad_features((y - shift) * real)
         self.x, self.y = x, y
@@ -315,7 +317,7 @@ class DistanceTiles:
         add = maxima_by_feature if runs_op_by_op() else sum_of_maxima
         maxima = add(self.x_by_feature, self._by_feature(y), scales)
         distance = 2 * maxima - self.x_sums - ops.transpose(self._sums(y), (0, 2, 1))
-        # Rounding may give a small negative distance; weighted ones may be negative.
+        # Rounding may give a small negative distance; weighted distances may truly be negative.
         return distance if scales is not None else maximum(distance, ops.cast(0, distance.dtype))
 
     def tile_gradient(self, index: Any, upstream: Tensor) -> tuple[Tensor, Tensor]:

@@ -76,7 +76,7 @@ def _positions(target_length: Any, source_length: Any) -> tuple[Tensor, Tensor]:
 
 
 def pair_mask(mask_a: Tensor | None, mask_b: Tensor | None) -> Tensor | None:
-    """Return the mask of pairs whose positions are both real, from masks (..., T) and (..., S).
+    """Return the mask of pairs of two real positions, from masks (..., T) and (..., S).
 
     Returns:
         A mask that broadcasts to (..., T, S), or None if both masks are.
@@ -128,13 +128,13 @@ def largest(x: Tensor, axis: int | tuple[int, ...], lowest: float) -> Tensor:
     """
     rank = len(x.shape)
     axes = {one % rank for one in ((axis,) if isinstance(axis, int) else axis)}
-    # Pad every axis by one `lowest`, so that none is empty; then cut it off the axes that remain.
+    # Pad every axis with one `lowest`, because none may be empty, and cut the padding off again.
     found = ops.max(ops.pad(x, [(0, 1)] * rank, constant_values=lowest), axis=tuple(axes))
     return found[tuple(slice(None, -1) for one in range(rank) if one not in axes)]
 
 
 def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
-    """Softmax over the last axis of `scores` where `mask` is True, 0 elsewhere."""
+    """Return the softmax over the last axis of `scores` where `mask` is True, and 0 elsewhere."""
     if mask is None:
         return ops.softmax(scores, axis=-1)
     # About the lowest float32, not −inf: a row without keys stays finite until it is zeroed.
@@ -145,7 +145,7 @@ def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def sides(name: str, x: Tensor, mask: Tensor | None, **roles: Tensor | None) -> list[Tensor]:
-    """Return `x` and one tensor per role, all with zeros at masked positions.
+    """Return `x` and one tensor per role, with masked positions set to 0.
 
     Args:
         name: the name of `x`, for error messages.
@@ -196,8 +196,8 @@ def finite_positions(x: Tensor) -> Tensor:
 def make_unknown(x: Tensor, rows: Tensor) -> Tensor:
     """Return `x` with NaN in the chosen rows.
 
-    A sum, not a choice: the gradient passes through it, so a loss that depends on an unknown row
-    has a gradient of NaN, and any other has the gradient of the known rows.
+    NaN is added, not selected, so gradients pass through: a loss that depends on an unknown row has
+    a gradient of NaN, and any other loss has the gradient of the known rows.
 
     Args:
         x: (B, T, ..., D).
@@ -209,10 +209,10 @@ def make_unknown(x: Tensor, rows: Tensor) -> Tensor:
 
 
 def on_finite_rows(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """Apply `function`, which maps each row of `x` (B, T, D) by itself, and keep NaN in its row.
+    """Apply a row-wise `function` to `x` (B, T, D), and keep NaN out of the other rows.
 
-    A row with NaN or infinity gives NaN. Without this it would also make the gradients of the
-    weights of `function` NaN, even if the loss does not depend on it.
+    A row with NaN or infinity gives NaN. A plain call would also turn the gradients of the weights
+    of `function` into NaN, even for a loss that does not depend on that row.
     """
     finite = finite_positions(x)
     return make_unknown(function(zero_padding(x, finite)), ops.logical_not(finite))
@@ -260,11 +260,11 @@ def sequence_mask(
 def check_attention_mask(
     mask: Any, name: str, scores_shape: tuple[Any, ...], positions: str, axes: int = 1
 ) -> None:
-    """Check a mask that says which query attends to which key.
+    """Check the shape and dtype of a mask of query-key pairs.
 
-    Raises a `ValueError` naming `name` unless `mask` is None, or boolean (or 0/1 integer) with the
-    last axes of `scores_shape` (B, ..., N, T…, S…) and none or some of the first. An axis may have
-    length 1. T… and S… are `axes` each; `positions` names the arguments for masks of positions.
+    Raises a `ValueError` naming `name` unless `mask` is None, or boolean (or 0/1 integer) and
+    broadcasts to `scores_shape` (B, ..., N, T…, S…). It must have at least the axes T… and S…,
+    which are `axes` each. The message refers to the arguments `positions` for masks of positions.
     """
     check_mask(mask, name)
     if mask is None:

@@ -23,7 +23,7 @@ def alibi_bias(num_heads: int, target_length: Any, source_length: Any) -> Tensor
     Args:
         num_heads: N, a positive integer.
         target_length: T, the number of queries; an integer or, in a graph, a scalar tensor.
-        source_length: S, the number of keys; the same. Both count from position 0.
+        source_length: S, the number of keys; of the same types. Both sequences start at position 0.
 
     Returns:
         (N, T, S) in float32.
@@ -58,12 +58,12 @@ def alibi_bias(num_heads: int, target_length: Any, source_length: Any) -> Tensor
 def relative_buckets(
     offsets: Tensor, num_buckets: int, max_distance: int, bidirectional: bool
 ) -> Tensor:
-    """T5's bucket of each offset: position of the key minus position of the query.
+    """Return T5's bucket for each offset, the position of the key minus that of the query.
 
-    Near distances have a bucket each; farther ones share buckets whose width grows as their
-    logarithm, up to `max_distance`, beyond which all share the last. With `bidirectional`, keys
-    behind a query have the first half of the buckets and keys ahead the second; otherwise keys
-    ahead have the bucket of distance 0.
+    Each short distance has its own bucket. Longer ones share buckets whose width grows
+    logarithmically, and all distances from `max_distance` on share the last. With `bidirectional`,
+    keys behind a query use the first half of the buckets and keys ahead the second; otherwise keys
+    ahead use the bucket of distance 0.
 
     Args:
         offsets: integers of any shape.
@@ -79,11 +79,11 @@ def relative_buckets(
     """
     count = num_buckets // 2 if bidirectional else num_buckets
     exact, wide = count // 2, count - count // 2
-    # Where each bucket after the first begins, in integers: a float logarithm may round across an
+    # The integer at which each wide bucket begins, because a float logarithm may round across an
     # edge. Bucket exact + i begins at exact · (max_distance / exact)^(i / wide).
     starts = list(range(1, exact + 1))
     for index in range(1, wide):
-        # One below the float root, then up to the edge.
+        # Start one below the float root and count up to the edge.
         start = max(starts[-1], int(exact * (max_distance / exact) ** (index / wide)) - 1)
         while start**wide < max_distance**index * exact ** (wide - index):
             start += 1
@@ -99,24 +99,25 @@ def relative_buckets(
 
 
 def rotary_embedding(x: Tensor, start: Any = 0, base: float = 10_000.0, axis: int = -2) -> Tensor:
-    """Turn every position's features by angles that grow with the position (RoPE).
+    """Rotate the features of each position by angles proportional to the position (RoPE).
 
     (x_i, x_{i+H/2}) → (x_i·cos a − x_{i+H/2}·sin a, x_{i+H/2}·cos a + x_i·sin a),
     a = position · base^(−2·i/H)
 
     Feature i is paired with feature i + H/2 (rotate-half, as in GPT-NeoX and Llama), not with its
-    neighbour. The product of a rotated query and a rotated key depends on their positions only by
-    the difference; so do Euclidean lengths and distances. Their L1 distance does not: under CoDA, N
-    depends on where the two stand. Angles and products are computed in float32 for 16-bit inputs.
+    neighbour. The dot product and the Euclidean distance of a rotated query and a rotated key
+    depend on their positions only through the difference. Their L1 distance does not: in CoDA, N
+    depends on both absolute positions. Angles and products are computed in float32 for 16-bit
+    inputs.
 
     Args:
         x: (..., L, H), queries or keys; H is even.
         start: position of the first row, an integer or scalar tensor.
-        base: base of the angles, a number above 1.
-        axis: the axis of positions, for `x` with further axes between it and the features.
+        base: base of the angle frequencies, a number above 1.
+        axis: the axis of positions, if `x` has further axes between it and the features.
 
     Returns:
-        the shape of `x`, in the dtype of `x`.
+        A tensor with the shape and dtype of `x`.
 
     Raises:
         ValueError: H is odd or unknown.
@@ -139,7 +140,7 @@ def rotary_embedding(x: Tensor, start: Any = 0, base: float = 10_000.0, axis: in
     dtype = "float64" if given == "float64" else "float32"
     rates = [base ** (-index / half) for index in range(half)]
     positions = ops.arange(ops.shape(x)[axis], dtype="int32") + ops.cast(start, "int32")
-    # (L, H / 2), with axes of length 1 for those between.
+    # (L, H / 2), with axes of length 1 in between.
     angles = ops.cast(positions, dtype)[:, None] * ops.convert_to_tensor(rates, dtype=dtype)
     between = tuple(range(1, len(x.shape) - 1 - axis % len(x.shape)))
     angles = ops.expand_dims(angles, between) if between else angles

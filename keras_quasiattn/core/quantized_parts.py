@@ -1,4 +1,4 @@
-"""Keeps the quantization of sublayers where a layer or model is saved."""
+"""Save and restore the quantization of sublayers."""
 
 import json
 from typing import Any
@@ -7,17 +7,17 @@ import keras
 import numpy as np
 
 _STORED_AS = "quantization"
-# What `quantize` can repeat on fresh weights; the other modes calibrate on data.
+# The modes that `quantize` can repeat on new weights; the others calibrate on data.
 _MODES = ("int8", "int4", "float8")
 
 
 class QuantizedParts:
-    """First base of layers and models that make sublayers: these load as quantized as they were.
+    """First base class of layers and models whose sublayers must load as quantized as they were.
 
-    `model.quantize` exchanges the weights of sublayers, of which the configuration of the layer
-    around them knows nothing: Keras (3.15) would make them with float weights and refuse the file.
-    So the layer also stores how its sublayers are quantized, and quantizes them
-    before Keras loads their weights, wherever the layer stands.
+    `model.quantize` replaces the weights of sublayers, but the configuration of the outer layer
+    does not record this: Keras (3.15) would create float weights and refuse the file. So the layer
+    also stores how its sublayers are quantized, and quantizes them before Keras loads their
+    weights.
     """
 
     def save_own_variables(self, store: Any) -> None:
@@ -45,7 +45,7 @@ class QuantizedParts:
         super().load_own_variables(own)  # type: ignore[misc]
 
     def _repeatable(self, part: keras.layers.Layer) -> Any:
-        """Return the configuration by which `part` was quantized."""
+        """Return the configuration with which `part` was quantized."""
         if _mode(part) not in _MODES:
             raise ValueError(
                 f"{type(self).__name__} can be saved with sublayers quantized to "
@@ -61,5 +61,5 @@ def _parts(layer: Any) -> list[keras.layers.Layer]:
 
 
 def _mode(part: keras.layers.Layer) -> str | None:
-    """Return how the weights of a layer without sublayers are quantized, if they are."""
+    """Return the quantization mode of a layer without sublayers, or None."""
     return part.quantization_mode if getattr(part, "_is_quantized", False) else None

@@ -10,9 +10,9 @@ Tensor = Any
 
 
 def from_ragged(sequences: Any) -> tuple[Tensor, Tensor]:
-    """Pad sequences of unequal length; return the batch and the mask that the layers take.
+    """Pad sequences of unequal length; return the batch and its mask.
 
-    padded[b, t] = x_b[t] and mask[b, t] = True for t < length of x_b, sequence b;  else 0 and False
+    padded[b, t] = x_b[t] and mask[b, t] = True for t < length of sequence x_b; else 0 and False
 
     Args:
         sequences: a list of B sequences, each of ids (L,) or vectors (L, D), such as lists, arrays
@@ -20,9 +20,9 @@ def from_ragged(sequences: Any) -> tuple[Tensor, Tensor]:
             pipeline on the TensorFlow backend. Lengths may be 0.
 
     Returns:
-        The batch (B, T) or (B, T, D), T being the longest length, with int32 for integers and
-        Keras' float type for numbers of a list, and the dtype of a ragged tensor otherwise; and the
-        boolean mask (B, T).
+        The batch (B, T) or (B, T, D), where T is the longest length, and the boolean mask (B, T).
+        Integers in a list become int32 and floats Keras' float type; a ragged tensor keeps its
+        dtype.
 
     Raises:
         ValueError: there is no sequence, or sequences differ in more than their length.
@@ -46,7 +46,7 @@ def from_ragged(sequences: Any) -> tuple[Tensor, Tensor]:
             f"Received: shapes {[one.shape for one in arrays]}"
         )
     lengths = np.array([len(one) for one in arrays])
-    filled = [one.dtype for one in arrays if one.size]  # an empty list says nothing of its dtype
+    filled = [one.dtype for one in arrays if one.size]  # an empty list has no dtype
     kind = np.result_type(*filled) if filled else np.dtype("int64")
     dtype = keras.config.floatx() if kind.kind == "f" else "int32"
     padded = np.zeros((len(arrays), lengths.max(), *features.pop()), dtype)

@@ -1,4 +1,4 @@
-"""Dropout and noise as functions of seed and position.
+"""Dropout and noise as pure functions of seed and position.
 
 They are the same on every backend, and any tile can be recomputed on its own.
 """
@@ -15,7 +15,7 @@ _FIRST, _SECOND = 0x7FEB352D, 0x846CA68B - 2**32
 _ROW, _COLUMN = 0x9E3779B1 - 2**32, 0x85EBCA77 - 2**32
 _BITS = 24
 _NOISE_BITS = 23
-_NOISE = 0x51ED270B  # separates this stream from dropout's, which may have the same seed
+_NOISE = 0x51ED270B  # keeps this stream apart from dropout's, which may have the same seed
 
 
 def _logical_shift(x: Tensor, places: int) -> Tensor:

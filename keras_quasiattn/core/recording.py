@@ -1,4 +1,4 @@
-"""Collects the matrices that attention ops compute, for inspection."""
+"""Collect the matrices that attention ops compute, for inspection."""
 
 import contextlib
 from collections.abc import Iterator
@@ -11,15 +11,15 @@ Tensor = Any
 
 
 class Recorded(NamedTuple):
-    """One matrix that an op made.
+    """One matrix that an op computed.
 
     Args:
         values: (..., T, S), with T = 1 where one row serves all queries; (..., T) where a sequence
             is pooled. Values at hidden pairs are meaningless.
         visible: boolean, broadcasts with `values`; None if all are visible.
         label: the matrix in the paper's notation, for example "tanh(E)".
-        owners: names of the sequences whose positions the rows and the columns count; None where
-            that is unknown. Ops do not know it; `attention.probe.with_owners` adds it.
+        owners: names of the sequences to which the rows and the columns belong; None if unknown.
+            Ops do not know the names; `attention.probe.with_owners` adds them.
     """
 
     values: Tensor
@@ -36,9 +36,10 @@ active: ContextVar[Recording | None] = ContextVar("attention_recording", default
 def recording() -> Iterator[Recording]:
     """Collect the matrices that ops compute in the `with` block, by name.
 
-    Names are, for example, "similarity", "gate" and "weights", or "gates". Ops that otherwise
-    compute a matrix tile by tile compute it whole, in T·S memory per head; outputs do not change. A
-    nested recording collects into its own dictionary only. In a graph, tensors belong to the graph.
+    Typical names are "similarity", "gate", "weights" and "gates". Ops that otherwise compute a
+    matrix tile by tile compute it whole, in T·S memory per head; outputs do not change. A nested
+    recording collects into its own dictionary only. In a graph, the collected tensors belong to the
+    graph.
 
     >>> import numpy as np
     >>> from keras_quasiattn import ops
@@ -85,7 +86,7 @@ def record(name: str, values: Tensor, visible: Tensor | None, label: str) -> Non
 
 
 def mark_visible(visible: Tensor | None) -> None:
-    """Hide pairs of all matrices recorded so far; `visible` broadcasts to them, False = hidden."""
+    """Hide pairs in all matrices recorded so far; `visible` broadcasts to them, False = hidden."""
     found = active.get()
     if found is not None and visible is not None:
         for name, one in found.items():

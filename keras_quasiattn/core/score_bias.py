@@ -1,4 +1,4 @@
-"""A bias on attention scores: what it may be, how it is added, and what it hides."""
+"""A bias on attention scores: check it, add it, and hide the pairs where it is −∞."""
 
 import math
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from keras_quasiattn.core.masks import combine_masks, zero_masked
 from keras_quasiattn.core.recording import is_recording
 
 Tensor = Any
-LOWEST_SCORE = -1e4  # below it, a finite bias is a mask for a softmax
+LOWEST_SCORE = -1e4  # a finite bias below this was meant as a mask for a softmax
 
 
 def as_score_bias(bias: Tensor, shape: tuple[Any, ...], name: str = "bias") -> Tensor:
@@ -53,7 +53,7 @@ def check_score_bias(bias: Tensor, shape: tuple[Any, ...], name: str) -> None:
 def check_not_low(bias: Tensor, mask: Tensor | None) -> None:
     """Raise a `ValueError` for a finite bias that was meant to hide a pair, if it can be read.
 
-    For weights that a low score does not delete. In a graph, nothing is checked.
+    For attentions in which a low score does not delete a key. In a graph, nothing is checked.
     """
     content = known_content(bias)
     if content is None or not (low := np.isfinite(content) & (content < LOWEST_SCORE)).any():
@@ -68,10 +68,10 @@ def check_not_low(bias: Tensor, mask: Tensor | None) -> None:
 
 
 def hide_where_infinite(mask: Tensor | None, bias: Tensor) -> Tensor:
-    """Return `mask` without the pairs at which the bias is −∞: what an additive mask hides.
+    """Return `mask` without the pairs whose bias is −∞, as in an additive mask.
 
-    The mask thus decides for every attention, also for those that a low score does not delete, and
-    a row that is −∞ everywhere is an empty row.
+    A bias of −∞ thus hides a pair in every attention, even where a low score does not delete a key,
+    and a row that is −∞ everywhere is an empty row.
     """
     return combine_masks(mask, ops.not_equal(bias, ops.cast(-math.inf, bias.dtype)))
 
@@ -81,11 +81,11 @@ def with_hidden_pairs(
 ) -> Any:
     """Return `compute(mask)`, with a mask that also hides the pairs at which the bias is −∞.
 
-    A bias mostly hides nothing, and a mask of its size costs up to half the time of a softmax.
-    Where a branch at run time is cheap, the bias is therefore looked through first.
+    Most biases hide nothing, and a mask of their size costs up to half the time of a softmax. If
+    branching at run time is cheap, the bias is therefore searched for −∞ first.
 
     Args:
-        compute: takes the mask, or None; both ways return tensors of the same shapes.
+        compute: a function of the mask, or None; it returns tensors of the same shapes for either.
         mask: boolean, broadcasts to (..., T, S), or None.
         bias: floats, broadcasts to (..., T, S).
     """
@@ -93,7 +93,7 @@ def with_hidden_pairs(
     def hiding() -> Any:
         return compute(hide_where_infinite(mask, bias))
 
-    # What one branch of `ops.cond` records cannot be used outside of it.
+    # A tensor recorded in a branch of `ops.cond` cannot be used outside that branch.
     if is_recording() or not may_branch(bias):
         return hiding()
     hides = ops.any(ops.equal(bias, ops.cast(-math.inf, bias.dtype)))
@@ -101,7 +101,7 @@ def with_hidden_pairs(
 
 
 def add_score_bias(scores: Tensor, bias: Tensor, mask: Tensor | None) -> Tensor:
-    """Add `bias` to `scores` (..., T, S); where the mask is False, it is neither used nor read.
+    """Add `bias` to `scores` (..., T, S); where the mask is False, the bias is ignored.
 
     NaN and infinity at a masked pair thus reach neither the output nor a gradient.
     """

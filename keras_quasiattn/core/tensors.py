@@ -1,4 +1,4 @@
-"""Shapes and precision of tensors: checks, and products that keep the precision."""
+"""Check shapes of tensors, and multiply without losing precision."""
 
 from typing import Any
 
@@ -87,25 +87,25 @@ def dot_products(query: Tensor, key: Tensor, scale: float = 1.0) -> Tensor:
 
 
 def project(x: Tensor, kernel: Tensor) -> Tensor:
-    """Multiply x by a kernel of its dtype: (..., D) and (D, U) → (..., U), or (D,) → (...).
+    """Multiply x by a kernel of the same dtype: (..., D) and (D, U) → (..., U), or (D,) → (...).
 
     >>> import numpy as np
     >>> np.asarray(project(np.array([[2.0, 3.0]]), np.array([1.0, 10.0]))).tolist()
     [32.0]
     """
-    # One product of two matrices. "...d,du->...u" is slow: for the kernel's gradient, TensorFlow
-    # makes a (..., D, U) tensor and then sums it. einsum, not matmul: on JAX and PyTorch
-    # `ops.matmul` rounds float64 to float32.
+    # A single product of two matrices. "...d,du->...u" is slow: for the kernel's gradient,
+    # TensorFlow creates a (..., D, U) tensor and then sums it. einsum, not matmul: on JAX and
+    # PyTorch `ops.matmul` rounds float64 to float32.
     rows = ops.reshape(x, (-1, x.shape[-1]))
     product = ops.einsum("rd,du->ru", rows, ops.reshape(kernel, (x.shape[-1], -1)))
     return ops.reshape(product, (*ops.shape(x)[:-1], *kernel.shape[1:]))
 
 
 def per_position(x: Tensor, kernel: Any) -> Tensor:
-    """Return x·kernel, a number for each position of each head, in the kernel's dtype.
+    """Return x·kernel, one number per position and head, in the kernel's dtype.
 
     Args:
-        x: heads (..., N, L, H) with a kernel (H, N), a column for each; or (..., L, H) with (H,).
+        x: heads (..., N, L, H) with a kernel (H, N), one column per head; or (..., L, H) with (H,).
         kernel: a weight, or a tensor.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Helpers of tiled computations: cut a long axis into tiles, merge leading axes into one."""
+"""Helpers for tiled computations: cut a long axis into tiles, merge leading axes into one."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from keras_quasiattn.core.backend import in_turn, runs_op_by_op
 Tensor = Any
 
 KEYS_PER_TILE = 32  # columns of M computed at a time; fastest under XLA
-KEYS_PER_TILE_OP_BY_OP = 128  # at most, where every operation is a separate kernel call
+KEYS_PER_TILE_OP_BY_OP = 128  # the most columns, where every operation is a separate kernel call
 MAX_QUERIES_FOR_WIDE_TILES = (
     2048  # with more queries than this, wide tiles take too much memory for the time they save
 )
@@ -22,8 +22,8 @@ def keys_per_tile(target: Any, source: Any) -> Any:
     """Return how many keys a tile should have, for `target` queries and `source` keys.
 
     The number also depends on whether a compiler fuses operations (`runs_op_by_op`). Where it does
-    not, a length may be known only at run time, and the number too. The tiles are then as equal as
-    whole vectors of 8 allow, so that little is computed for padding.
+    not, lengths may be known only at run time, and so may the result. The tiles then have nearly
+    equal multiples of 8 keys, which leaves little padding to compute.
     """
     if not runs_op_by_op():
         return KEYS_PER_TILE
@@ -37,7 +37,7 @@ def keys_per_tile(target: Any, source: Any) -> Any:
 
 
 def sizes_are_symbolic(*tensors: Tensor) -> bool:
-    """Return whether a size is a name: so JAX traces shapes that Keras does not know."""
+    """Return whether a size is symbolic, as when JAX traces a shape that Keras does not know."""
     return any(not isinstance(size, int | None) for x in tensors for size in x.shape)
 
 
@@ -62,13 +62,13 @@ def pad_axis(x: Tensor, axis: int, length: Any) -> Tensor:
 
 
 def take(x: Tensor, index: Any, size: int) -> Tensor:
-    """Tile number `index`, of `size` positions of the middle axis of x (B, L, D)."""
+    """Return tile number `index`, `size` positions of the middle axis of x (B, L, D)."""
     shape = ops.shape(x)
     return ops.slice(x, (0, index * size, 0), (shape[0], size, shape[2]))
 
 
 def take_columns(x: Tensor, index: Any, size: int) -> Tensor:
-    """Tile number `index`, of `size` positions of the last axis of x (B, T, S)."""
+    """Return tile number `index`, `size` positions of the last axis of x (B, T, S)."""
     batch, rows, _ = ops.shape(x)
     return ops.slice(x, (0, 0, index * size), (batch, rows, size))
 
@@ -76,9 +76,9 @@ def take_columns(x: Tensor, index: Any, size: int) -> Tensor:
 def empty_tiles(count: Any, shape: tuple[Any, Any, Any], dtype: Any) -> Tensor:
     """Return a buffer for `count` tiles of one shape: `put` writes a tile, `joined` assembles them.
 
-    Each tile is one flat row, so that a tile is written by its index on the first axis. To write
-    into the middle of an axis, Keras on TensorFlow needs an XLA operation, which a stock server may
-    lack. A row has one element more than its tile, because TensorFlow cannot write an empty row.
+    Each tile is one flat row, written by its index on the first axis. To write into the middle of
+    an axis, Keras on TensorFlow would need an XLA operation, which a stock server may lack. A row
+    has one element more than its tile, because TensorFlow cannot write an empty row.
     """
     return ops.zeros((count, math.prod(shape) + 1), dtype=dtype)
 
@@ -93,7 +93,7 @@ def put(tiles: Tensor, index: Any, tile: Tensor) -> Tensor:
 
 
 def joined(tiles: Tensor, shape: tuple[Any, Any, Any], axis: int) -> Tensor:
-    """Tiles of `shape` (B, rows, columns) concatenated along `axis`, 1 or 2."""
+    """Concatenate tiles of `shape` (B, rows, columns) along `axis`, 1 or 2."""
     count, (batch, rows, columns) = ops.shape(tiles)[0], shape
     tiles = ops.reshape(tiles[:, :-1], (count, *shape))  # (count, B, rows, columns)
     if axis == 1:
@@ -107,7 +107,7 @@ def broadcast_leading(tensors: list[Tensor]) -> tuple[Any, ...]:
     lead: list[Any] = []
     for axis in range(-rank - 2, -2):
         with_axis = [tensor for tensor in tensors if len(tensor.shape) >= -axis]
-        # A length known when tracing; else the largest length at run time, since the others are 1.
+        # Use a length known at tracing, or else the largest at run time, since the others are 1.
         known = {tensor.shape[axis] for tensor in with_axis} - {None, 1}
         if known:
             lead.append(known.pop())
@@ -152,8 +152,8 @@ def rematerialize_in_turn(
     there each call waits for the previous one.
 
     Args:
-        calls: functions that take tensors and return a tuple of tensors. Weights and masks are not
-            arguments: a call holds its own.
+        calls: functions that take tensors and return a tuple of tensors. Each closes over its
+            weights and masks, which are not arguments.
         inputs: for each call, its floating-point tensors.
 
     Returns:

@@ -1,8 +1,8 @@
-"""The second floor: tasks, texts, data, training and the command line, and what needs their runs.
+"""Tasks, texts, data, training and the command line, and everything that needs training runs.
 
-The packages beside this one work on any Keras model and import nothing from here. Where one of them
-has a public function that is defined here, such as `serving.export`, it looks the function up by
-name on first use (`extras.lazy_attributes`).
+The other packages work on any Keras model and import nothing from here. If one of them has a public
+function that is defined here, such as `serving.export`, it looks the function up on first use
+(`extras.lazy_attributes`).
 """
 
 from typing import Any

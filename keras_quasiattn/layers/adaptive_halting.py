@@ -1,4 +1,4 @@
-"""Adaptive computation time: decides per position how often a shared block is applied."""
+"""Adaptive computation time: decide per position how often to apply a shared block."""
 
 from typing import Any
 
@@ -15,17 +15,17 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class AdaptiveHalting(QuantizedParts, keras.layers.Layer):
-    """Halts each position of a sequence separately and outputs a weighted sum of its states.
+    """Halt each position of a sequence separately and return a weighted sum of its states.
 
     p_n = sigmoid(x_n·w + b);  N = the first n with p_1 + … + p_n > threshold, or the last step
     c_n = p_n for n < N;  c_N = 1 − (p_1 + … + p_{N−1});  output = Σ_n c_n·s_n, n = 1 … N
     cost = ponder_weight · (mean of N + c_N over the real positions)
 
-    At step n the block reads x_n and produces s_n; the layer is then called with both and with its
-    own previous result. A position that halted at step N keeps the state s_N, and other positions
-    see that state in later steps. Every step computes all positions, so halting saves no time, but
-    the result for an example does not depend on the rest of its batch, and positions affect each
-    other only through the block.
+    At step n the block reads x_n and produces s_n; the layer is then called with both and with the
+    result of its previous call. A position that halted at step N keeps the state s_N, and other
+    positions see that state in later steps. Every step computes all positions, so halting saves no
+    time, but the result for an example does not depend on the rest of its batch, and positions
+    affect each other only through the block.
 
     Sums are computed and returned in float32 or higher precision. In training the last call adds
     the cost to the loss; padding does not count. Every returned tensor keeps the mask.

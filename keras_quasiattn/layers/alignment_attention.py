@@ -15,7 +15,7 @@ Tensor = Any
 def alignment_attention(
     u: Tensor, v: Tensor, values: Tensor, mask_v: Tensor | None = None, return_scores: bool = False
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """For every position of one sequence, the other's values weighted by how well they match.
+    """Sum the values of one sequence for every position of the other, weighted by their match.
 
     a = u · vᵀ;  w = softmax(a) over the positions that `mask_v` shows;  output = w · values
 
@@ -52,7 +52,7 @@ def alignment_attention(
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class AlignmentAttention(OneWayAttention):
-    """Return, for every position of u, a weighted sum of the positions of v that match it.
+    """Sum, for every position of u, the positions of v weighted by how well they match it.
 
     a = tanh(u·W_u)·tanh(v·W_v)ᵀ;  w = softmax(a);  output = w·v
 

@@ -19,7 +19,8 @@ from keras_quasiattn.core.tensors import check_features, dot_products, project
 from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 
 Tensor = Any
-# About the lowest float32: a maximum over only masked positions stays finite until it is zeroed.
+# About the lowest float32: a maximum over masked positions only must be finite until it is set to
+# 0.
 _LOWEST = -3.4e38
 
 
@@ -32,7 +33,7 @@ def attention_flow(
     mask_v: Tensor | None = None,
     return_scores: bool = False,
 ) -> tuple[Tensor, ...]:
-    """Attend from each position of u to v, and pools the positions of u that match v best.
+    """Attend from each position of u to v, and pool the positions of u that match v best.
 
     E = u · vᵀ;  ũ = softmax over S of E, times values_v;
     h = softmax over T of (max over S of E), times values_u

@@ -1,4 +1,4 @@
-"""Compares two aligned sequences and summarizes the comparison in a few numbers per position."""
+"""Compare two aligned sequences and summarize the comparison in a few numbers per position."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ OPERATORS = ("product", "concatenation", "difference")
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class BidirectionalAttentionConnector(PairAttention):
-    """Aligns two sequences to each other and compares each position with its match.
+    """Align two sequences with each other and compare each position with its match.
 
     X' = relu(relu(X·W₁)·W₂), and Y' from Y;  E = X'·Y'ᵀ/√w;  Ŷ = softmax over S of E, times Y;
     features of x_t = [FM₁(x_t ⊙ ŷ_t); FM₂([x_t; ŷ_t]); FM₃(x_t − ŷ_t)]

@@ -10,7 +10,7 @@ from keras_quasiattn.layers.dense import Dense
 from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 
 Tensor = Any
-# All but `center_per_query`: here one weight matrix serves both directions.
+# All options but `center_per_query`, because one weight matrix serves both directions.
 _OPTIONS = tuple(
     field.name for field in dataclasses.fields(CoDAOptions) if field.name != "center_per_query"
 )
@@ -18,7 +18,7 @@ _OPTIONS = tuple(
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class CoDA(PairAttention):
-    """Compositional de-attention between two sequences: one weight matrix aligns each to the other.
+    """Align two sequences by compositional de-attention; one weight matrix serves both directions.
 
     E = α·F_E(a)·F_E(b)ᵀ/units;  N = −β·‖F_N(a) − F_N(b)‖₁/units;  M = tanh(E) ⊙ 2·sigmoid(N);
     a' = M·b;  b' = Mᵀ·a
@@ -39,7 +39,7 @@ class CoDA(PairAttention):
         alpha: factor of E, in addition to the scaling: a number ≥ 0, or "learned" (starting at 1).
         beta: factor of N, like `alpha`.
         scaling: "mean" multiplies E and N by 1/units, which makes them a mean product and a mean
-            difference; "paper" and "none" multiply neither (eqs. 1–2), and gates then start nearly
+            difference; "paper" and "none" scale neither (eqs. 1–2), and gates then start nearly
             closed at usual sizes.
         similarity: "tanh" or "sigmoid".
         gate: "sigmoid", "tanh", "arctan" or "algebraic" (x/√(1+x²)).

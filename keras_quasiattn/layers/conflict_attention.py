@@ -1,4 +1,4 @@
-"""Attention of one sequence to what contrasts with it in another."""
+"""Attention of one sequence to contrasting positions of another."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class ConflictAttention(OneWayAttention):
-    """Return, for every position of u, a weighted sum of the positions of v that contrast with it.
+    """Sum, for every position of u, the positions of v weighted by how much they contrast with it.
 
     a[i, j] = W_s·|tanh(u_i·W_u) − tanh(v_j·W_v)|;  w = softmax(a);  output = w·v
 
@@ -90,7 +90,7 @@ class ConflictAttention(OneWayAttention):
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class AttentionConflict(OneWayAttention):
-    """Concatenates every position of u with what matches it in v and what contrasts with it.
+    """Concatenate every position of u with what matches it in v and what contrasts with it.
 
     output = [u; v^A; v^C], v^A from `layers.AlignmentAttention` and v^C from
     `layers.ConflictAttention`

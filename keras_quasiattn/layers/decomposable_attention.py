@@ -1,4 +1,4 @@
-"""The attend step of decomposable attention."""
+"""The attend step of the decomposable attention model."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class DecomposableAttention(PairAttention):
-    """Aligns two sentences to each other by comparing their words after a feed-forward network F.
+    """Align two sentences with each other by comparing their words after a feed-forward network F.
 
     E = F(a)·F(b)ᵀ;  β = softmax over S of E, times b;  α = (softmax over T of E)ᵀ, times a
 
@@ -34,9 +34,9 @@ class DecomposableAttention(PairAttention):
         attention_options: options of the attention. For "coda": the arguments of `layers.CoDA` that
             define M, `alpha`, `beta`, `scaling`, `similarity`, `gate`, `gate_range`,
             `center_similarity` and `implementation`. For another: the arguments that its
-            multi-head layer adds, such as `layers.MultiHeadSigmoid`. For word vectors of
-            length 1, as the tasks use them, {"scaling": "none"} is right for "coda": with the
-            default, "mean", its weights start close to 0.
+            multi-head layer adds, such as `layers.MultiHeadSigmoid`. With word vectors of length 1,
+            as the tasks use, choose {"scaling": "none"} for "coda": with the default, "mean", its
+            weights start close to 0.
         **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:

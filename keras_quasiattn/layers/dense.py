@@ -17,12 +17,12 @@ Tensor = Any
 class Dense(keras.layers.Dense):
     """`keras.layers.Dense` that keeps float64 precision.
 
-    On JAX and PyTorch `keras.ops.matmul` (3.15.1) rounds float64 to float32; on JAX so does
-    `keras.ops.tanh`.
+    On JAX and PyTorch `keras.ops.matmul` (3.15.1) rounds float64 to float32; `keras.ops.tanh` does
+    so on JAX.
     """
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
-        """activation(inputs·kernel + bias), (..., units)."""
+        """Return activation(inputs·kernel + bias), (..., units)."""
         if self.compute_dtype != "float64":
             return super().call(inputs, training=training)
         x = project(inputs, self.kernel)
@@ -121,7 +121,7 @@ class LayerNormalization(keras.layers.LayerNormalization):
     """
 
     def call(self, inputs: Tensor) -> Tensor:
-        """γ·(inputs − mean) / √(variance + ε) + β, (..., features)."""
+        """Return γ·(inputs − mean) / √(variance + ε) + β, (..., features)."""
         if self.compute_dtype != "float64":
             return super().call(inputs)
         features = inputs.shape[-1]  # `ops.mean` also rounds on PyTorch

@@ -25,8 +25,8 @@ class DotAttention(PairAttention):
     fully masked. Values at masked positions, NaN included, have no effect. The output keeps the
     mask of u.
 
-    `project` and `pool` are the two steps of a call, so that a decoder which attends to the same v
-    repeatedly needs to project it only once.
+    A call consists of `project` and `pool`. A decoder that attends to the same v repeatedly can
+    call `project` once.
 
     Args:
         attention: name of an attention, such as "softmax" (the default) or "coda"; an unknown name
@@ -106,8 +106,8 @@ class DotAttention(PairAttention):
     ) -> Any:
         """Attend from u (B, T, D) to the keys k and values v; return (B, T, features).
 
-        With `return_scores` it returns that and w (B, T, S). `mask_u` matters only to weights that
-        depend on other queries; it hides no row of the output.
+        With `return_scores`, also return w (B, T, S). `mask_u` matters only for weights that depend
+        on other queries; masked rows of the output are not set to 0.
         """
         hides_queries = self._attention.sees_all_pairs or self._attention.counts_pairs
         with training_call(training):

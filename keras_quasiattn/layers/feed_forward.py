@@ -16,7 +16,7 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class FeedForward(QuantizedParts, keras.layers.Layer):
-    """Two dense layers at each position, with layer normalization and a residual connection.
+    """Apply two dense layers at each position, with layer normalization and a residual connection.
 
     output = x + Dropout(W2 · Dropout(activation(W1 · LayerNorm(x) + b1)) + b2)
 
@@ -40,8 +40,7 @@ class FeedForward(QuantizedParts, keras.layers.Layer):
         mask: optional boolean or 0/1 integer (B, T), True = a real position.
         training: whether to apply dropout.
         isolate_rows: whether NaN in a row must stay out of the gradients of the weights, unless the
-            loss depends on that row. Blocks ask for it where attention hides positions. Defaults to
-            False.
+            loss depends on that row. Blocks set it if attention hides positions. Defaults to False.
 
     Returns:
         (B, T, D).

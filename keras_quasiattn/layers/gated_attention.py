@@ -1,4 +1,4 @@
-"""Attention that computes the positions with an open gate only, to save work."""
+"""Attention that saves work by computing only the positions with an open gate."""
 
 import dataclasses
 import inspect
@@ -46,7 +46,7 @@ def open_positions_attention(
     return_scores: bool = False,
     implementation: str = "auto",
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Soft attention that computes scores, softmax and sum for the open positions only.
+    """Apply soft attention, computing scores, softmax and sum for the open positions only.
 
     e_t = kernelᵀ·tanh(h_t);  α_t = exp(e_t) / Σ_t' exp(e_t');  r = Σ_t α_t·h_t;
     t and t' over the open positions
@@ -56,17 +56,17 @@ def open_positions_attention(
     effect; an example without open positions gives all zeros. Weights are computed in float32 for
     16-bit inputs.
 
-    With `encode`, the states are computed here, from the `window` inputs around each position, and
-    also for the open positions only. Then a closed position matters within the windows of others.
+    With `encode`, this function also computes the states of the open positions, each from the
+    `window` inputs around it. A closed position then affects its neighbours through their windows.
 
     Args:
         states: (B, T, D), h; with `encode`, its inputs (B, T, E).
         kernel: (D,).
-        open_positions: boolean (or 0/1 integer) (B, T): gates and mask in one, as `ops.hard_gates`
-            returns them.
+        open_positions: boolean (or 0/1 integer) (B, T): gates and mask combined, as
+            `ops.hard_gates` returns them.
         encode: a function of (N, L, E) that returns (N, L − window + 1, D), such as a convolution
             without padding. Each sequence is padded with zeros so that it has T states.
-        window: inputs that a state is computed from, an odd number. Defaults to 1.
+        window: odd number of inputs from which each state is computed. Defaults to 1.
         return_scores: also return α.
         implementation: "gathered" works as above. "reference" computes all positions and gives
             closed ones weight 0. "auto" is "gathered", or "reference" where the size of a tensor
@@ -126,7 +126,7 @@ def encode_sequence(inputs: Tensor, encode: Callable[[Tensor], Tensor], window: 
 
 
 def _windows(inputs: Tensor, index: Tensor, window: int) -> Tensor:
-    """Return the inputs around some positions of all B·T: (B, T, E) and (K,) → (K, window, E)."""
+    """Return the inputs around K of the B·T positions: (B, T, E) and (K,) → (K, window, E)."""
     length, width = ops.shape(inputs)[1:]
     offsets = ops.arange(window, dtype="int32") - window // 2
     index = ops.expand_dims(index, 1)  # (K, 1)
@@ -143,7 +143,7 @@ def _gathered(
     batch, length = ops.shape(open_positions)
     example = index // length
     scores = position_scores(rows, kernel)  # (K,)
-    # A softmax per example: its maximum and sum, (B,), are taken to the rows, (K,).
+    # A softmax per example: its maximum and sum, (B,), are copied to the rows, (K,).
     highest = ops.stop_gradient(ops.take(segment_max(scores, example, batch), example, axis=0))
     exponential = ops.exp(scores - highest)
     total = ops.take(segment_sum(exponential, example, batch), example, axis=0)
@@ -261,26 +261,25 @@ _UNITS = 100
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class GatedAttention(AttentionPooling):
-    """Soft attention to the few positions whose gates an auxiliary network opens (GA-Net).
+    """Apply soft attention to the few positions whose gates an auxiliary network opens (GA-Net).
 
     p_t = sigmoid(network(x)_t);  e_t = wᵀ·tanh(h_t);  α_t = g_t·exp(e_t) / Σ g·exp(e);
     r = Σ_t α_t·h_t
 
     In training the gates g are soft: Gumbel-softmax samples at temperature τ, in the forward and
-    the backward pass. Otherwise they are binary, [p_t ≥ threshold] or seeded samples from
+    the backward pass. At inference they are binary, [p_t ≥ threshold] or seeded samples from
     Bernoulli(p_t), and scores, softmax and sum are computed for the open positions only. If all
     gates of a text are closed, the position with the highest p_t is opened. With all gates open,
     the result equals `SoftAttention`.
 
-    With `convolution`, the states are h = convolution(inputs), and these too are computed for the
-    open positions only: the network, which reads the inputs, decides before anything else is
-    computed.
+    With `convolution`, the states are h = convolution(inputs), also computed for the open positions
+    only, because the network reads the inputs and opens the gates first.
 
     When `training` is passed, as `fit` and `evaluate` do, the layer adds λ·Σ g/T to the loss, where
     T is the real length, averaged over the texts with T > 0. It reports this cost as the metric
     "open_gate_cost", and the share of real positions whose gate is at least half open as "density".
-    (Not on JAX, where Keras does not carry layer metrics through a compiled step.) An exported
-    model is called without `training`, so it updates nothing.
+    On JAX there are no such metrics, because Keras does not carry them through a compiled step. An
+    exported model is called without `training`, so it updates nothing.
 
     Masked positions have no gate and weight exactly 0, and values there, NaN included, have no
     effect. A sequence with nothing to attend to gives exactly 0. The layer consumes the mask: its
@@ -294,8 +293,8 @@ class GatedAttention(AttentionPooling):
             paper's data.
         temperature: initial τ > 0. The paper chose among 0.5, 1, 1.5 and 2.
         final_temperature: τ after `annealing_steps`, reached exponentially; None keeps τ constant.
-        annealing_steps: number of training calls until then. Defaults to 10,000; ignored without
-            `final_temperature`.
+        annealing_steps: number of training calls until τ is final. Defaults to 10,000; ignored
+            without `final_temperature`.
         open_gate_cost: λ ≥ 0. The paper chose between 4e-6 and 1e-3.
         inference: "threshold" (deterministic) or "sample" (as in the paper).
         threshold: smallest p_t that opens a gate under "threshold". Defaults to 0.5.
@@ -326,7 +325,7 @@ class GatedAttention(AttentionPooling):
 
     Raises:
         ValueError: an option is out of range, the mask holds floats, the inputs are not (B, T, D),
-            `convolution` is of another kind, the network has another output shape, or
+            `convolution` or the output shape of the network does not fit, or
             `implementation="gathered"` is used where shapes must be static.
 
     Example:
@@ -397,7 +396,7 @@ class GatedAttention(AttentionPooling):
         self.implementation = implementation
 
     def build(self, inputs_shape: Shape, gate_inputs_shape: Shape | None = None) -> None:
-        """Create w and builds the auxiliary network."""
+        """Create w and build the auxiliary network."""
         check_sequence(inputs_shape, "inputs")
         if self.convolution is not None and not self.convolution.built:
             self.convolution.build(inputs_shape)
@@ -471,7 +470,7 @@ class GatedAttention(AttentionPooling):
         layer: Any = self.convolution
         if x.shape[1] != layer.kernel_size[0]:
             return layer(x)
-        # For single windows a product gives the same several times faster.
+        # For single windows a matrix product is several times faster.
         size = layer.kernel_size[0] * x.shape[2]
         kernel = ops.reshape(layer.kernel, (size, layer.filters))
         states = ops.matmul(ops.reshape(x, (-1, size)), kernel)
@@ -519,7 +518,8 @@ class GatedAttention(AttentionPooling):
         """Return every constructor argument."""
         convolution = keras.saving.serialize_keras_object(self.convolution)
         if convolution:
-            # Keras would build it before this layer, and leave this layer's name out of its path.
+            # Otherwise Keras would build it before this layer and leave this layer's name out of
+            # its path.
             convolution.pop("build_config", None)
         return {
             **super().get_config(),
@@ -533,7 +533,7 @@ class GatedAttention(AttentionPooling):
 
 
 def _check_convolution(convolution: Any) -> keras.layers.Conv1D:
-    """Return the layer; raise a `ValueError` unless it gives a state for each odd window."""
+    """Return the layer; raise a `ValueError` unless it computes one state per odd window."""
     wanted = {"padding": "valid", "strides": (1,), "dilation_rate": (1,), "groups": 1}
     if not isinstance(convolution, keras.layers.Conv1D):
         raise ValueError(

@@ -15,7 +15,7 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class GatedContextQueryAttention(PairAttention):
-    """Join every context position with what it attends to in a query, and gate the result.
+    """Concatenate every context position with what it attends to in a query, and gate the result.
 
     a = relu(P·W_in);  b = relu(Q·W_mem);  c = softmax(a·bᵀ/√units)·Q;  r = [P; c];
     output = r ⊙ sigmoid(r·W_g)

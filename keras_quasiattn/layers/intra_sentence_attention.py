@@ -31,15 +31,15 @@ def intra_attention(
     signed: bool = True,
     return_scores: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Softmax attention of a sequence to itself, with a bias for the distance of two positions.
+    """Apply softmax self-attention with a bias for the distance between two positions.
 
     f[i, j] = features_i · features_j + d[i − j];
     w = softmax(f) over the positions that `mask` shows;  output = w · values
 
-    Distances beyond a maximum m share one bias, or one per direction if `signed`. Only real
-    positions count towards a distance, so padding has no effect, wherever it is. A masked position
-    has weight exactly 0, its own row of the output is exactly 0, and its content has no effect.
-    Weights are computed in float32 for 16-bit inputs.
+    Distances beyond a maximum m share one bias, or one per direction if `signed`. Distances count
+    real positions only, so padding has no effect anywhere. A masked position has weight exactly 0,
+    its own row of the output is exactly 0, and its content has no effect. Weights are computed in
+    float32 for 16-bit inputs.
 
     Args:
         features: (..., T, D), F_intra in the paper.
@@ -90,7 +90,7 @@ def intra_attention(
     beyond = size // 2 if signed else size - 1  # m + 1
     distance = ops.clip(distance, -beyond, beyond)
     bucket = distance + beyond if signed else ops.abs(distance)
-    # TensorFlow makes the gradient of `take` a list with one entry per pair of positions; the
+    # In TensorFlow the gradient of `take` is a list with one entry per pair of positions; the
     # reshape sums it to (size,).
     bias = ops.reshape(as_dtype(bias, scores.dtype), (size,))
     return attend(
@@ -106,7 +106,7 @@ Shape = tuple[int | None, ...]
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class IntraSentenceAttention(QuantizedParts, keras.layers.Layer):
-    """Appends to every word of a sentence a weighted sum of related words: [x; x'].
+    """Append to every word of a sentence a weighted sum of related words: [x; x'].
 
     f[i, j] = F(x_i)·F(x_j) + d[i − j];  x' = softmax(f)·x
 

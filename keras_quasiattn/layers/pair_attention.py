@@ -24,9 +24,9 @@ class PairAttention(QuantizedParts, keras.layers.Layer):
     input.
     """
 
-    # Number of weight matrices (B, T, S) returned after the outputs with `return_attention_scores`.
+    # Number of weight matrices (B, T, S) that follow the outputs with `return_attention_scores`.
     score_count = 1
-    kernel_initializer: Any = None  # of subclasses that call `add_score_kernel`
+    kernel_initializer: Any = None  # for subclasses that call `add_score_kernel`
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -122,12 +122,12 @@ def check_pair(shapes: Any, same_features: bool = True) -> None:
 
 
 def _checked_masks(inputs: Any, mask: Any) -> list[Any]:
-    """Return the masks of two inputs; a `ValueError` unless there are two of each, and they fit.
+    """Return the masks of two inputs, one each; raise a `ValueError` if they do not match.
 
-    The widths of the inputs are left to the projections.
+    The projections check the widths of the inputs.
     """
     if not isinstance(inputs, (list, tuple)):
-        # One tensor would be taken for as many as it has examples.
+        # Unpacking a single tensor would iterate over its examples.
         given: Any = f"one {type(inputs).__name__} of shape {tuple(getattr(inputs, 'shape', ()))}"
     else:
         given = [tuple(x.shape) for x in inputs]
@@ -148,7 +148,7 @@ def _checked_masks(inputs: Any, mask: Any) -> list[Any]:
 class OneWayAttention(PairAttention):
     """Take [u, v]; every position of u attends to v: (B, T, features of v).
 
-    The projections are tanh(u·W_u) and tanh(v·W_v); subclasses implement `weigh`.
+    The projections are tanh(u·W_u) and tanh(v·W_v). Subclasses implement `weigh`.
 
     Args:
         units: size of the projections. Defaults to the number of features of u.

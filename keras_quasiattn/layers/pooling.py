@@ -36,7 +36,7 @@ Tensor = Any
 
 
 def position_scores(states: Tensor, kernel: Tensor) -> Tensor:
-    """e_t = kernelᵀ·tanh(h_t): (..., D) and (D,) → (...); float64 if both are, else float32."""
+    """Return e_t = kernelᵀ·tanh(h_t), (...), from (..., D) and (D,), in float32 or float64."""
     dtype = compute_dtype(states, kernel)
     return project(tanh(ops.cast(states, dtype)), ops.cast(kernel, dtype))
 
@@ -98,14 +98,14 @@ def local_attention(
     window: int = 10,
     return_scores: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Pool the part of a sequence around a position given for each example.
+    """Pool the part of a sequence around a given position of each example.
 
     p = S·center;  α_s = softmax(e)_s over real positions s with |s − p| ≤ D, times
     exp(−(s − p)²/(2σ²)), σ = D/2;  r = Σ_s α_s·h_s
 
     D is the window and e the scores of `ops.soft_attention`. As in the source, α is not normalised
-    again after the Gaussian. S and s count real positions only, so padding has no effect, wherever
-    it is. A sequence without real positions gives all zeros.
+    again after the Gaussian. S and s count real positions only, so padding has no effect anywhere.
+    A sequence without real positions gives all zeros.
 
     Args:
         states: (B, T, D).
@@ -253,7 +253,7 @@ class AttentionPooling(QuantizedParts, keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class SoftAttention(AttentionPooling):
-    """Pool a sequence to a mean of its states, weighted by a softmax of scores of the states.
+    """Pool a sequence to a mean of its states, weighted by a softmax of their scores.
 
     e_t = wᵀ·tanh(h_t);  α = softmax(e);  r = Σ_t α_t·h_t
 
@@ -262,8 +262,8 @@ class SoftAttention(AttentionPooling):
 
     Args:
         final_tanh: whether the output is tanh(r), as in Zhou et al. (eq. 12). By default it is r,
-            as in eq. 1 of the GA-Net paper; that paper's gated attention with all gates open is
-            then this layer.
+            as in eq. 1 of the GA-Net paper; this layer then equals that paper's gated attention
+            with all gates open.
         kernel_initializer: initializer of w. Defaults to "glorot_uniform".
         **kwargs: `name`, `dtype` and the like.
 
@@ -271,7 +271,7 @@ class SoftAttention(AttentionPooling):
         inputs: (B, T, D), h.
         mask: boolean (or 0/1 integer) (B, T), True = real position. Defaults to the mask Keras
             attached to `inputs`.
-        return_attention_scores: whether to return α, too.
+        return_attention_scores: also return α.
 
     Returns:
         (B, D); with `return_attention_scores`, a tuple of that and α (B, T).
@@ -308,11 +308,11 @@ class LocalAttention(AttentionPooling):
     p = S·sigmoid(vᵀ·tanh(W·h_last));  e_s = wᵀ·tanh(h_s);
     α_s = softmax(e)_s over |s − p| ≤ D, times exp(−(s − p)²/(2σ²)), σ = D/2;  r = Σ_s α_s·h_s
 
-    S is the number of real positions. h_last is the state at the last of them; it stands in for the
-    decoder state used in the paper. The scores are as in `SoftAttention`, so the two layers
-    differ only in where they attend. Masked positions get weight exactly 0, and values there, NaN
-    included, have no effect. A sequence with nothing to attend to gives exactly 0. The layer
-    consumes the mask: its output has none.
+    S is the number of real positions. h_last is the state at the last of them; the paper uses a
+    decoder state in its place. The scores are as in `SoftAttention`, so the two layers differ only
+    in where they attend. Masked positions get weight exactly 0, and values there, NaN included,
+    have no effect. A sequence with nothing to attend to gives exactly 0. The layer consumes the
+    mask: its output has none.
 
     Args:
         window: D, number of positions on each side of p. Defaults to 10.
@@ -474,8 +474,8 @@ class MaskedPooling(keras.layers.Layer):
         pooled = largest(  # (B, features)
             ops.where(real, inputs, ops.cast(-math.inf, inputs.dtype)), 1, lowest=-math.inf
         )
-        # (B, 1): 0 for a sequence without real positions. `zero_masked` would not do: tf2onnx makes
-        # it a product, and 0 · −∞ is NaN.
+        # (B, 1): 0 for a sequence without real positions. `zero_masked` would fail here: tf2onnx
+        # turns it into a product, and 0 · −∞ is NaN.
         floor = ops.where(
             ops.any(real, axis=1), ops.cast(-math.inf, inputs.dtype), ops.cast(0, inputs.dtype)
         )

@@ -20,8 +20,8 @@ class TimingSignal(keras.layers.Layer):
     signal[t] = [sin(t·r_0) … sin(t·r_{h−1}), cos(t·r_0) … cos(t·r_{h−1})], h = D // 2,
     r_i = max_timescale^(−i / (h − 1))
 
-    If D is odd, the last feature of the signal is 0. There are no weights, so any length works. The
-    layer ignores a mask and passes it on.
+    If D is odd, the last feature of the signal is 0. There are no weights, and any length works.
+    The layer passes a mask on without using it.
 
     Args:
         max_timescale: number above 1; the slowest wave has the wavelength 2π·max_timescale.
@@ -142,26 +142,26 @@ class StepSignal(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class RelativePositionBias(keras.layers.Layer):
-    """Learns what the distance between query and key adds to the scores of each head, as in T5.
+    """Learn a bias on the scores of each head for the distance between query and key, as in T5.
 
     bias[n, t, s] = table[bucket(s − t), n]
 
-    Near distances have a bucket each; farther ones share buckets that widen with the logarithm of
-    the distance, and from `max_distance` on all share the last. The result is for the
-    `attention_bias` of a multi-head layer; one such layer may serve all blocks, as in T5. The table
-    starts at 0, where it changes nothing.
+    Each short distance has its own bucket. Longer ones share buckets whose width grows
+    logarithmically, and all from `max_distance` on share the last. Pass the result as
+    `attention_bias` to multi-head layers; one such bias may serve all blocks, as in T5. The table
+    starts at 0 and then changes nothing.
 
     Args:
         num_heads: positive integer N.
         num_buckets: rows of the table. Defaults to 32.
         max_distance: distance at which the last bucket begins. Defaults to 128.
-        bidirectional: whether keys ahead of the query have half of the buckets to themselves; if
-            not, as in a decoder, they count as distance 0. Defaults to True.
+        bidirectional: whether half of the buckets are for keys ahead of the query; otherwise, as in
+            a decoder, these keys count as distance 0. Defaults to True.
         **kwargs: `name`, `dtype`, `trainable`.
 
     Call arguments:
-        query: (B, T, ...), of which only the length counts. Or the integer T, which Keras takes by
-            name only: `layer(query=5, key=7)`.
+        query: (B, T, ...), of which only the length matters; or the integer T, which Keras accepts
+            only by keyword: `layer(query=5, key=7)`.
         key: (B, S, ...), or S. Defaults to `query`.
 
     Returns:
@@ -169,7 +169,8 @@ class RelativePositionBias(keras.layers.Layer):
 
     Raises:
         ValueError: a number is not a positive integer, `num_buckets` is odd with `bidirectional` or
-            below 2 for each direction, or `max_distance` is not above half of those.
+            below 2 for each direction, or `max_distance` is not above half the buckets of a
+            direction.
 
     Example:
     >>> from keras_quasiattn.layers import MultiHeadCoDA, RelativePositionBias
@@ -223,7 +224,7 @@ class RelativePositionBias(keras.layers.Layer):
     def call(self, query: Any, key: Any = None) -> Tensor:
         """Return the bias; see the class."""
         target, source = _length(query), _length(query if key is None else key)
-        # One value per offset, −T … S − 1, of which each pair takes its own.
+        # One value per offset, −T … S − 1, from which each pair takes its value.
         offsets = ops.arange(target + source, dtype="int32") - target
         buckets = relative_buckets(offsets, self.num_buckets, self.max_distance, self.bidirectional)
         values = ops.take(ops.transpose(self.table), buckets, axis=1)  # (N, T + S)

@@ -18,8 +18,8 @@ class OrthogonalInitializer(keras.initializers.Orthogonal):
     """`keras.initializers.Orthogonal` for every dtype: 16-bit kernels are drawn in float32.
 
     PyTorch has no QR decomposition in float16 and bfloat16. In float32 and float64 the values are
-    the same as Keras'. That holds for a global seed too if a layer gets this class instead of an
-    instance: the layer then creates the instance at the point where it would create Keras' own.
+    the same as Keras'. With a global seed this also holds if a layer is given this class, not an
+    instance, because the layer then creates the instance where it would create Keras' own.
 
     >>> kernel = OrthogonalInitializer(seed=1)((2, 2), dtype="float16")
     >>> np.round(kernel @ keras.ops.transpose(kernel), 2).tolist()
@@ -52,17 +52,17 @@ def with_one_real_position(mask: Tensor) -> Tensor:
 def bidirectional(recurrent: keras.layers.Layer, **options: Any) -> keras.layers.Bidirectional:
     """Wrap a recurrent layer in Keras' `Bidirectional`, even while a model is being loaded.
 
-    Keras copies `recurrent` through its configuration. While it loads a model, it takes everything
-    serialized at one memory address for one object. If `recurrent` were freed, the next layer
-    created at its address would get the same copy for both directions, which Keras rejects. So
-    `recurrent` is kept alive as long as the returned layer.
+    Keras copies `recurrent` through its configuration. While loading a model, it treats everything
+    serialized at one memory address as one object. If `recurrent` were freed, the next layer
+    created at its address would get the same copy for both directions, which Keras rejects. So the
+    returned layer keeps `recurrent` alive.
 
     Args:
         recurrent: a layer without weights yet.
         options: arguments of Keras' `Bidirectional`.
 
     Returns:
-        The layer, without weights yet: (B, T, D) to (B, T, 2·units), or whatever `recurrent` and
+        The layer, without weights yet: (B, T, D) to (B, T, 2·units), or as `recurrent` and
         `merge_mode` define.
     """
     layer = keras.layers.Bidirectional(recurrent, **options)

@@ -1,4 +1,4 @@
-"""Predicts where an answer span starts and ends, by attention to the passage."""
+"""Predict where an answer span starts and ends, by attention to the passage."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class AttentiveSpanPointer(PairAttention):
-    """Compute two logits per passage position: that an answer span starts or ends there.
+    """Compute two logits per passage position, for an answer span to start and to end there.
 
     h₀ = Σ_s softmax_s(v_q·tanh(q_s·W_q))·q_s;  start_t = v·tanh(p_t·W_p + h₀·W_h);
     h₁ = GRU(Σ_t softmax_t(start)·p_t, h₀);  end_t = v·tanh(p_t·W_p + h₁·W_h)
@@ -166,14 +166,14 @@ def _pooled(scores: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class RecurrentSpanPointer(QuantizedParts, keras.layers.Layer):
-    """Give each position two logits: that the answer span begins there, and that it ends there.
+    """Compute two logits per position, for an answer span to start and to end there.
 
     h = BiGRU(x);  start = h·w_s;  h' = BiGRU(h);  end = h'·w_e
 
     There are no biases, since a softmax over the positions cancels them. The recurrent layers skip
     masked positions, so nothing stored there, NaN included, affects the output. The logits of
-    masked positions are exactly 0: a softmax over the logits must leave them out. The output keeps
-    the mask.
+    masked positions are exactly 0, so a softmax over the logits must apply the mask. The output
+    keeps the mask.
 
     Args:
         units: size of the states of each direction.
@@ -188,8 +188,8 @@ class RecurrentSpanPointer(QuantizedParts, keras.layers.Layer):
         (B, T, 2): start, end.
 
     Raises:
-        ValueError: units that are not a positive integer, inputs that are not (B, T, features), or
-            a float mask.
+        ValueError: `units` is not a positive integer, the inputs are not (B, T, features), or the
+            mask holds floats.
 
     Example:
     >>> import numpy as np

@@ -1,4 +1,4 @@
-"""One table that embeds tokens and turns vectors into token logits."""
+"""An embedding whose table also turns vectors into token logits."""
 
 from typing import Any
 
@@ -9,12 +9,12 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class TokenEmbedding(keras.layers.ReversibleEmbedding):
-    """Turn token ids into vectors and, with `reverse=True`, vectors into logits by the same table.
+    """Turn token ids into vectors and, with `reverse=True`, vectors into logits of the same table.
 
     vectors = √D·table[ids];  logits = vectors·tableᵀ in float32; table drawn from N(0, 1/D)
 
     The logits keep the mask of the vectors, so Keras losses and metrics leave padding out. With
-    `mask_zero=True` id 0 is padding, as in `keras.layers.Embedding`, unless the ids bring a mask.
+    `mask_zero=True` id 0 is padding, as in `keras.layers.Embedding`, unless the ids carry a mask.
 
     Args:
         input_dim: positive integer, number of token ids.
@@ -46,7 +46,7 @@ class TokenEmbedding(keras.layers.ReversibleEmbedding):
         self.supports_masking = True
 
     def call(self, inputs: Tensor, reverse: bool = False) -> Tensor:
-        """Embed ids, or turns vectors into logits; see the class."""
+        """Embed ids, or turn vectors into logits; see the class."""
         outputs = super().call(inputs, reverse=reverse)
         return outputs if reverse else outputs * self.output_dim**0.5
 

@@ -1,4 +1,4 @@
-"""The parts that the encoder and the decoder block share."""
+"""What the encoder and the decoder block share."""
 
 from collections.abc import Callable
 from functools import partial
@@ -50,7 +50,7 @@ class TransformerBlock(QuantizedParts, keras.layers.Layer):
     def _make_attention_sublayer(
         self, name: str, query_shape: Any, value_shape: Any, *, is_cross: bool = False
     ) -> tuple[keras.layers.Layer, keras.layers.Layer, keras.layers.Layer]:
-        """Make and builds a norm, an attention, and the dropout that follows it."""
+        """Create and build a norm, an attention, and the dropout after it."""
         common = {"dtype": self.dtype_policy}
         norm = LayerNormalization(
             epsilon=self.feed_forward.layer_norm_epsilon, name=f"{name}_norm", **common
@@ -79,16 +79,16 @@ class TransformerBlock(QuantizedParts, keras.layers.Layer):
         training: bool | None = None,
         isolate_rows: bool = False,
     ) -> tuple[Tensor, Any]:
-        """Return the output (B, T, D) of one sublayer, and what else `attend` returned.
+        """Return the output (B, T, D) of one sublayer, and the second result of `attend`.
 
         Args:
             name: as in `_make_attention_sublayer`.
             inputs: (B, T, D).
             attend: `attend(attention, query) -> (output, further)`, where the query is `inputs`,
                 normalized if `normalize_first`.
-            training: whether dropout is on.
-            isolate_rows: whether some rows may hold NaN that others do not see, so that it must
-                stay out of the gradients of the norm.
+            training: whether to apply dropout.
+            isolate_rows: whether some rows may hold NaN that others do not see and that must stay
+                out of the gradients of the norm.
         """
         norm, attention, dropout = (
             getattr(self, attribute) for attribute in (f"{name}_norm", name, f"{name}_dropout")
@@ -100,7 +100,7 @@ class TransformerBlock(QuantizedParts, keras.layers.Layer):
         return output if first else normalize(output), further
 
     def _hides(self, attention: keras.layers.Layer, *masks: Any) -> bool:
-        """Return whether a mask or a window hides positions from others that are real."""
+        """Return whether a mask or a window hides real positions from others."""
         window = getattr(attention, "sliding_window", None)
         return any(one is not None and one is not False for one in (window, *masks))
 
@@ -132,10 +132,10 @@ def call_attention(
     use_causal_mask: bool = False,
     **options: Any,
 ) -> tuple[Tensor, list[Tensor]]:
-    """Return the output of an attention layer, and a list of its scores, empty unless asked for.
+    """Return the output of an attention layer, and a list of its scores, empty unless requested.
 
-    `value` defaults to `query`. Only options that are used are passed on: a layer of the user's may
-    lack the others.
+    `value` defaults to `query`. Only the options in use are passed on, because a user's own layer
+    may lack the others.
     """
     value = query if value is None else value
     if attention_mask is not None:
@@ -154,6 +154,6 @@ def scores_spec(attention: keras.layers.Layer, query: Tensor, value: Tensor) -> 
 
 
 def scores_shape(attention: Any, query: Tensor, value: Tensor) -> tuple[Any, ...]:
-    """Return the shape of the scores (B, N, T, S); N is None if the layer does not say it."""
+    """Return the shape of the scores (B, N, T, S); N is None if the layer does not define it."""
     heads = getattr(attention, "num_heads", None)
     return (query.shape[0], heads, query.shape[1], value.shape[1])

@@ -1,4 +1,4 @@
-"""One decoder block of a Transformer with any attention."""
+"""A Transformer decoder block with any attention."""
 
 from collections.abc import Callable
 from functools import partial
@@ -41,45 +41,45 @@ class TransformerDecoder(TransformerBlock):
     output = y + Dropout(FeedForward(LayerNorm(y)))
 
     Without `encoder` there is no cross-attention, and y = x: a block of a decoder-only model. The
-    first call, or `build`, decides which of the two a block is, and a saved block stays what it
-    was. With `normalize_first=False` each half is LayerNorm(x + Dropout(Half(x))) instead.
+    first call or `build` decides whether a block has cross-attention, and saving preserves this.
+    With `normalize_first=False` each half is LayerNorm(x + Dropout(Half(x))) instead.
 
     Masking: position t sees positions 0 … t of `decoder` and all of `encoder`, except padding. The
     values in padding never matter. Explicit masks replace implicit Keras masks. The attention masks
-    hide further pairs. The output keeps the decoder's mask. Where CoDA centres, each query takes
-    means over its own row, so an output never depends on later positions: the self-attention
-    while it is causal, the cross-attention by `center_per_query`.
+    hide further pairs. The output keeps the decoder's mask. If CoDA subtracts means, each query
+    takes them over its own row, so outputs never depend on later positions: in self-attention while
+    it is causal, in cross-attention through `center_per_query`.
 
-    `start_cache` and `step` compute one position at a time, and `prefill` the first ones at once.
-    At real positions, the outputs equal one causal call on the whole sequence without
-    dropout and without attention masks.
+    `start_cache` and `step` compute one position at a time, and `prefill` the first positions in
+    one call. At real positions, the outputs equal those of one causal call on the whole sequence
+    without dropout and attention masks.
 
     Args:
         intermediate_dim: positive integer, inner width of the feed-forward net.
         num_heads: positive integer, number of attention heads. None if `attention` is a layer.
         attention: name of an attention or an unbuilt layer, as for `TransformerEncoder`. The block
-            makes its attentions from it.
+            creates its attentions from it.
         attention_options: dict of further constructor arguments for a named attention.
         key_dim: head size. Defaults to width / num_heads.
         dropout: rate in [0, 1). Defaults to 0.
         activation: activation of the feed-forward net. Defaults to "relu".
-        layer_norm_epsilon: added to the variance. Defaults to 1e-6.
-        kernel_initializer: for all kernels. Defaults to "glorot_uniform".
+        layer_norm_epsilon: number added to the variance. Defaults to 1e-6.
+        kernel_initializer: initializer of all kernels. Defaults to "glorot_uniform".
         normalize_first: True normalizes the input of each half (pre-norm), False the sum after it
             (post-norm). Defaults to True.
         **kwargs: `name`, `dtype`, `trainable`.
 
     Call arguments:
         decoder: (B, T, D), the sequence so far.
-        encoder: (B, S, E), the encoder's outputs, or None in a block without cross-attention.
+        encoder: (B, S, E), the encoder's outputs; None in a block without cross-attention.
         decoder_mask: optional boolean or 0/1 integer (B, T), True = a real position.
         encoder_mask: mask of `encoder`, (B, S).
-        training: whether dropout is on.
-        return_attention_scores: whether to return the weights too: of the cross-attention, if there
-            is one, (B, N, T, S), then of the self-attention, (B, N, T, T).
-        decoder_attention_mask: optional boolean or 0/1 integer (B, T, T), (T, T) or (B, N, T, T) of
-            the self-attention, True = the query of the row attends to the key of the column.
-        encoder_attention_mask: the same of the cross-attention, (B, T, S), (T, S) or (B, N, T, S).
+        training: whether to apply dropout. return_attention_scores: also return the weights: those
+            of the cross-attention, (B, N, T, S), if any, then those of the self-attention, (B, N,
+            T, T).
+        decoder_attention_mask: mask of the self-attention, boolean or 0/1 integer (B, T, T), (T, T)
+            or (B, N, T, T), True = the query of the row attends to the key of the column.
+        encoder_attention_mask: the same for the cross-attention, (B, T, S), (T, S) or (B, N, T, S).
         use_causal_mask: False lets the self-attention see later positions too. Defaults to True.
 
     Returns:
@@ -109,7 +109,7 @@ class TransformerDecoder(TransformerBlock):
         decoder_shape: tuple[int | None, ...],
         encoder_shape: tuple[int | None, ...] | None = None,
     ) -> None:
-        """Make the attentions with their norms, and the feed-forward net."""
+        """Create the attentions with their norms, and the feed-forward network."""
         check_sequence(decoder_shape, "decoder")
         self.self_attention_norm, self.self_attention, self.self_attention_dropout = (
             self._make_attention_sublayer("self_attention", decoder_shape, decoder_shape)
@@ -147,7 +147,8 @@ class TransformerDecoder(TransformerBlock):
         )
         decoder_mask = sequence_mask(decoder_mask, "decoder_mask", decoder, reads_implicit=True)
         encoder_mask = as_boolean_mask(encoder_mask, "encoder_mask")
-        # These new tensors carry no implicit mask: the attentions use only the masks given below.
+        # These new tensors carry no implicit masks, so the attentions use only the masks passed
+        # below.
         x = zero_padding(decoder, decoder_mask)
         attend = partial(
             call_attention,
@@ -169,7 +170,7 @@ class TransformerDecoder(TransformerBlock):
             across = partial(
                 attend, value=encoder, value_mask=encoder_mask, attention_mask=pair_masks[1]
             )
-            if hides:  # rows of NaN stay so without a query, and spoil no gradient
+            if hides:  # NaN rows stay NaN without a query and do not affect gradients
                 across = partial(
                     across, query_mask=combine_masks(decoder_mask, finite_positions(x))
                 )
@@ -187,9 +188,9 @@ class TransformerDecoder(TransformerBlock):
         encoder_mask: Tensor | None = None,
         batch_size: Any = None,
     ) -> dict[str, Any]:
-        """Make the cache with which `step` computes up to `length` positions.
+        """Create the cache with which `step` computes up to `length` positions.
 
-        The layer must be built. Every tensor of the cache has the batch first.
+        The layer must be built. The first axis of every tensor in the cache is the batch.
 
         Args:
             encoder: (B, S, E), the encoder's outputs; None in a block without cross-attention.
@@ -246,7 +247,7 @@ class TransformerDecoder(TransformerBlock):
         decoder_mask: Tensor | None = None,
         encoder_mask: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Compute the outputs at the first positions in one pass, without dropout.
+        """Compute the outputs at the first positions in one call, without dropout.
 
         Args:
             decoder: (B, P, D), the inputs at positions 0 … P − 1.
@@ -255,7 +256,7 @@ class TransformerDecoder(TransformerBlock):
             encoder_mask: optional (B, S), True = a real position.
 
         Returns:
-            (B, P, D) and the cache for a step at position P, or at any before it.
+            (B, P, D) and the cache for a step at position P or any earlier one.
         """
         mask = sequence_mask(decoder_mask, "decoder_mask", decoder)
         return self._attend_with_cache(read_into_cache, decoder, mask, cache, mask, encoder_mask)
@@ -307,7 +308,7 @@ class TransformerDecoder(TransformerBlock):
         decoder_attention_mask: Any,
         encoder_attention_mask: Any,
     ) -> tuple[Tensor | None, Tensor | None]:
-        """Return both attention masks as boolean tensors; a `ValueError` if arguments clash."""
+        """Return both attention masks as boolean tensors; raise a `ValueError` for conflicts."""
         self._check_encoder(
             encoder, encoder_mask=encoder_mask, encoder_attention_mask=encoder_attention_mask
         )
@@ -336,7 +337,7 @@ class TransformerDecoder(TransformerBlock):
         encoder_attention_mask: Tensor | None = None,
         use_causal_mask: bool = True,
     ) -> Any:
-        """Return the symbolic output (B, T, D) and, if asked for, scores (B, N, T, T or S)."""
+        """Return the symbolic output (B, T, D) and, if requested, scores (B, N, T, T or S)."""
         self._check_call(
             decoder,
             encoder,

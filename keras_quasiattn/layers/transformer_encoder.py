@@ -1,4 +1,4 @@
-"""One encoder block of a Transformer with any attention."""
+"""A Transformer encoder block with any attention."""
 
 from functools import partial
 from typing import Any
@@ -24,7 +24,7 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class TransformerEncoder(TransformerBlock):
-    """One block: every position attends to all positions, then a feed-forward net.
+    """Let every position attend to all positions, then apply a feed-forward network: one block.
 
     x = inputs + Dropout(Attention(LayerNorm(inputs)))
     output = x + Dropout(FeedForward(LayerNorm(x)))
@@ -32,8 +32,8 @@ class TransformerEncoder(TransformerBlock):
     With `normalize_first=False`: x = LayerNorm(inputs + Dropout(Attention(inputs))), and output =
     LayerNorm(x + Dropout(FeedForward(x))).
 
-    Masking: padding neither attends nor is attended to, and no mean includes it. The values in
-    padding never matter. An explicit `mask` replaces the implicit Keras mask. `attention_mask` and
+    Masking: padding neither attends nor is attended to, no mean includes it, and its values never
+    matter. An explicit `mask` replaces the implicit Keras mask. `attention_mask` and
     `use_causal_mask` hide further pairs. The output keeps the mask.
 
     Args:
@@ -51,8 +51,8 @@ class TransformerEncoder(TransformerBlock):
         dropout: rate in [0, 1) after each half, on the attention weights and inside the
             feed-forward net. Defaults to 0.
         activation: activation of the feed-forward net. Defaults to "relu".
-        layer_norm_epsilon: added to the variance. Defaults to 1e-6.
-        kernel_initializer: for all kernels. Defaults to "glorot_uniform".
+        layer_norm_epsilon: number added to the variance. Defaults to 1e-6.
+        kernel_initializer: initializer of all kernels. Defaults to "glorot_uniform".
         normalize_first: True normalizes the input of each half (pre-norm), False the sum after it
             (post-norm). Defaults to True.
         **kwargs: `name`, `dtype`, `trainable`.
@@ -60,11 +60,11 @@ class TransformerEncoder(TransformerBlock):
     Call arguments:
         inputs: (B, T, D).
         mask: optional boolean or 0/1 integer (B, T), True = a real position.
-        training: whether dropout is on.
+        training: whether to apply dropout.
         attention_mask: optional boolean or 0/1 integer (B, T, T), (T, T) or (B, N, T, T), True =
             the query of the row attends to the key of the column.
         use_causal_mask: whether position t sees positions 0 … t only. Defaults to False.
-        return_attention_scores: whether to return the weights of the attention, (B, N, T, T), too.
+        return_attention_scores: also return the weights of the attention, (B, N, T, T).
 
     Returns:
         (B, T, D); with `return_attention_scores`, a tuple of that and the weights.
@@ -81,12 +81,12 @@ class TransformerEncoder(TransformerBlock):
     True
 
     Reference: Vaswani et al. 2017, "Attention Is All You Need", section 3.1 (post-norm); pre-norm,
-    epsilon and the places of dropout as in Tensor2Tensor. CoDA in the block: Tay et al. 2019,
-    eq. 10.
+    epsilon and the position of dropout as in Tensor2Tensor. CoDA in the block: Tay et al. 2019, eq.
+    10.
     """
 
     def build(self, inputs_shape: tuple[int | None, ...]) -> None:
-        """Make the attention, the norm and the feed-forward net."""
+        """Create the attention, the norm and the feed-forward network."""
         self.attention_norm, self.attention, self.attention_dropout = self._make_attention_sublayer(
             "attention", inputs_shape, inputs_shape
         )
@@ -114,7 +114,8 @@ class TransformerEncoder(TransformerBlock):
             return_attention_scores=return_attention_scores,
             training=training,
         )
-        # This new tensor carries no implicit mask: the attention uses only the masks given above.
+        # This new tensor carries no implicit mask, so the attention uses only the masks passed
+        # above.
         inputs = zero_padding(inputs, mask)
         hides = self._hides(self.attention, attention_mask, use_causal_mask)
         x, scores = self._apply_attention_sublayer("attention", inputs, attend, training, hides)
@@ -135,7 +136,7 @@ class TransformerEncoder(TransformerBlock):
         use_causal_mask: bool = False,
         return_attention_scores: bool = False,
     ) -> Any:
-        """Return the symbolic output (B, T, D) and, if asked for, scores (B, N, T, T)."""
+        """Return the symbolic output (B, T, D) and, if requested, scores (B, N, T, T)."""
         self._check_masks(inputs, mask, attention_mask)
         output = keras.KerasTensor(
             self.compute_output_shape(inputs.shape), dtype=self.compute_dtype

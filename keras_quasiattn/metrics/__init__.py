@@ -1,4 +1,4 @@
-"""Keras metrics, scores of decoded texts, and the cost of attention in operations."""
+"""Keras metrics, scores of decoded texts, and counts of the operations of attention."""
 
 from keras_quasiattn.metrics.attention_flops import attention_flops, auxiliary_flops
 from keras_quasiattn.metrics.classification import classification_figures

@@ -7,7 +7,7 @@ import numpy as np
 from keras_quasiattn.attention.base import ATTENTIONS, Attention
 from keras_quasiattn.core.tensors import check_choice
 
-# By pooling, the argument that it needs besides the lengths.
+# For each pooling, the argument that it needs besides the lengths.
 POOLINGS = {"none": None, "local": "window", "soft": None, "gated": "open_counts"}
 
 
@@ -19,18 +19,18 @@ def attention_flops(
     open_counts: Sequence[int] | np.ndarray | None = None,
     window: int | None = None,
 ) -> int:
-    """Count the operations of the attention unit over a set of texts.
+    """Count the operations of an attention over a set of texts.
 
-    A multiplication and the addition after it count as one operation. In a pooling, each word
-    attended to costs 2·D: D for the score wᵀ·tanh(h_t) and D for adding α_t·h_t. In an attention
-    such as "softmax" or "coda", every word of a text attends to all of them, in one head, with
-    default options; that costs 2·D for each pair of words with softmax and 3·D + 1 with CoDA.
+    A multiplication and the addition after it count as one operation. Pooling costs 2·D per
+    attended word: D for the score wᵀ·tanh(h_t) and D for adding α_t·h_t. In an attention such as
+    "softmax" or "coda", every word of a text attends to all words, in one head with default
+    options; this costs 2·D per pair of words with softmax and 3·D + 1 with CoDA.
 
     The paper prints totals (Table 3) without a formula. From its Table 1 (number and mean length of
-    the test texts, D = 200), this formula reproduces its row for soft attention to within 5 % for
-    IMDB, AG's News, SST-1 and SST-2, and for TREC with the 7.5 words that its test questions have.
+    the test texts, D = 200), this formula reproduces its row for soft attention within 5 % for
+    IMDB, AG's News, SST-1 and SST-2, and also for TREC with the 7.5 words of its test questions.
     The count leaves out tanh, exp and the division (about 1 % more), padding, the BiLSTM and the
-    auxiliary network; for the last see `auxiliary_flops`.
+    auxiliary network; `auxiliary_flops` counts the latter.
 
     Args:
         attention: a pooling, as for `models.TextClassifier`, or the name of an attention. "soft"
@@ -45,8 +45,8 @@ def attention_flops(
         The total over all texts.
 
     Raises:
-        ValueError: `attention` is unknown, `open_counts` or `window` is missing or given without
-            need, or one of them is out of range.
+        ValueError: `attention` is unknown, `open_counts` or `window` is missing, superfluous or out
+            of range.
 
     >>> attention_flops("soft", [231] * 25_000, 200)  # IMDB; the paper prints 2.4G
     2310000000
@@ -82,7 +82,7 @@ def attention_flops(
 def auxiliary_flops(
     network: str, lengths: Sequence[int] | np.ndarray, input_width: int, units: int
 ) -> int:
-    """Count the operations of the network that decides where to attend: matrix products only.
+    """Count the operations of the network that decides where to attend (matrix products only).
 
     bilstm: 2·4·U·(E + U) + 2·U per word. feed_forward: E·U + U per word. self_attention:
     E·U + 4·U² + U per word and 2·U per pair of words. local: E·U + U per text, for its last state

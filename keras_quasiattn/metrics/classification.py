@@ -1,4 +1,4 @@
-"""Figures of a classifier: overall, by class, and how well calibrated its probabilities are."""
+"""Classification metrics: overall, by class, and calibration."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,14 +15,14 @@ def classification_figures(
 
     precision = right / answered;  recall = right / count;  F1 = 2·right / (answered + count)
 
-    A quotient 0/0 is 0. For the expected calibration error, the probability of the answer assigns
-    each example to one of 15 bins of equal width; the error is the mean over the examples of the
-    absolute difference between the accuracy and the mean probability of their bin.
+    A quotient 0/0 is 0. For the expected calibration error, the examples are split into 15 bins of
+    equal width by the probability of the answer; the error is the mean over examples of |accuracy −
+    mean probability| of their bin.
 
     Args:
         labels: (examples,), class numbers; at least one example.
-        probabilities: (examples, classes), each row sums to 1. Of equal probabilities the first
-            counts as the answer.
+        probabilities: (examples, classes), each row sums to 1. On ties the first class is the
+            answer.
         classes: names of the classes.
 
     Returns:

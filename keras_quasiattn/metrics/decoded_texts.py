@@ -1,4 +1,4 @@
-"""Scores of decoded texts: exact match, SQuAD's exact match and F1, BLEU, and passing programs."""
+"""Scores of decoded texts: exact match, SQuAD's exact match and F1, BLEU, program accuracy."""
 
 import collections
 import re
@@ -22,7 +22,7 @@ _BLEU_SETTINGS: dict[str, dict[str, Any]] = {
 def exact_match(predictions: Sequence[str | bytes], references: Sequence[str | bytes]) -> float:
     """Return the share of decoded strings that equal their reference byte for byte.
 
-    A `str` is compared by its UTF-8 bytes.
+    A `str` is compared as UTF-8 bytes.
 
     Args:
         predictions: the model's answers.
@@ -37,7 +37,7 @@ def exact_match(predictions: Sequence[str | bytes], references: Sequence[str | b
     _check_lengths(predictions=predictions, references=references)
 
     def as_bytes(text: str | bytes) -> bytes:
-        # The command line passes bytes that are not UTF-8 as surrogates.
+        # On the command line, bytes that are not UTF-8 arrive as surrogates.
         return text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
 
     pairs = zip(predictions, references, strict=True)
@@ -69,9 +69,9 @@ def answer_f1(prediction: str, reference: str) -> float:
     """Return the F1 of the prediction's words against the reference's, after normalization.
 
     F1 is 2·p·r/(p + r): p is the share of the prediction's words that are in the reference, r the
-    share of the reference's words that are in the prediction. A repeated word counts as often as
-    both texts contain it. If one text has no words, such as "" for no answer, F1 is 1 if the other
-    has none either, else 0.
+    share of the reference's words that are in the prediction. A repeated word counts as often as it
+    occurs in both texts. If one text has no words, such as "" for no answer, F1 is 1 if the other
+    has none either, and 0 otherwise.
 
     >>> answer_f1("a big cat", "the cat")
     0.6666666666666666
@@ -114,7 +114,7 @@ def answer_scores(
 def scores_by_question(
     predictions: Sequence[str], references: Sequence[Sequence[str]]
 ) -> dict[str, list[float]]:
-    """Return the scores whose means `answer_scores` returns, one per question.
+    """Return exact match and F1 per question; `answer_scores` returns their means.
 
     Args:
         predictions: one answer per question.
@@ -147,8 +147,8 @@ def bleu(
 ) -> dict[str, float | str]:
     """Return the BLEU of a whole set of translations, with one reference each, in percent.
 
-    The texts are compared as given. For the first two scores pass them detokenized; for the last
-    two, tokenized like the references.
+    The texts are compared as given. Pass detokenized texts for the first two scores, and texts
+    tokenized like the references for the last two.
 
     Args:
         hypotheses: the translations, which may be empty. Bytes are decoded as UTF-8; invalid ones
@@ -179,7 +179,7 @@ def bleu(
     written, right = ([_as_text(text) for text in texts] for texts in (hypotheses, references))
     figures: dict[str, float | str] = {}
     for name, settings in _BLEU_SETTINGS.items():
-        # `force` turns off the warning about tokenized text, which some scores take on purpose.
+        # `force` turns off the warning about tokenized text, which two scores expect.
         metric = sacrebleu.BLEU(force=True, **settings)
         figures[name] = metric.corpus_score(written, [right]).score
         figures.setdefault("signature", str(metric.get_signature()))
@@ -189,15 +189,15 @@ def bleu(
 def program_accuracy(programs: Sequence[str | bytes], tests: Sequence["ProgramTests"]) -> float:
     """Return the share of programs that pass all their tests.
 
-    `exact_match` gives the share that equals the reference. A program fails if it cannot be parsed,
-    fails a test or exceeds the interpreter's limits. It may pass without equalling the reference,
-    and a copy of the reference fails where the reference fails its own tests, as some published
-    ones do.
+    A program fails if it cannot be parsed, fails a test or exceeds the interpreter's limits. It may
+    pass although it differs from the reference. A copy of the reference fails if the reference
+    fails its own tests, as some published ones do. For the share that equals the reference use
+    `exact_match`.
 
     Args:
-        programs: tokens separated by blanks, as a model wrote them.
-        tests: the tests of each program's problem, in the same order. The model must not have seen
-            them.
+        programs: model outputs, tokens separated by spaces.
+        tests: the tests of each program's problem, in the same order. The model must not see them
+            in training.
 
     Raises:
         ValueError: the two differ in number, or are empty.

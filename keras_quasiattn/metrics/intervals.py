@@ -1,4 +1,4 @@
-"""Confidence intervals of figures that are measured on a sample of examples."""
+"""Confidence intervals of metrics that are measured on a sample of examples."""
 
 import math
 
@@ -28,7 +28,7 @@ def wilson(share: float, count: int) -> tuple[float, float]:
     square = _NORMAL**2 / count
     half = _NORMAL * math.sqrt(share * (1 - share) / count + square / (4 * count))
     low, high = ((share + square / 2 + side * half) / (1 + square) for side in (-1, 1))
-    # Rounding errors would move the ends 0 and 1.
+    # Otherwise rounding errors would move the ends 0 and 1.
     return (low if share > 0 else 0.0), (high if share < 1 else 1.0)
 
 
@@ -38,7 +38,7 @@ def bootstrap(items: np.ndarray) -> tuple[float, float]:
     The same items always give the same interval.
 
     Args:
-        items: (examples,), the figure of each example; at least one.
+        items: (examples,), the value of each example; at least one.
 
     >>> low, high = bootstrap(np.array([0.0, 0.5, 0.5, 1.0] * 25))
     >>> round(low, 2), round(high, 2)

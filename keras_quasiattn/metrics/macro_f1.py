@@ -19,8 +19,8 @@ class MacroF1(keras.metrics.Metric):
 
     Call arguments:
         y_true: (B, classes), one-hot.
-        y_pred: (B, classes), logits or probabilities; the greatest is the answer.
-        sample_weight: (B,), weights of the examples; None weights all with 1.
+        y_pred: (B, classes), logits or probabilities; the largest is the answer.
+        sample_weight: (B,), weights of the examples; None gives all weight 1.
 
     >>> metric = MacroF1(2)
     >>> metric.update_state(np.eye(2)[[0, 1, 1]], np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]]))

@@ -14,18 +14,18 @@ _LARGEST = 2**31 - 1  # JAX has no 64-bit integers by default
 class RankingMetric(keras.metrics.Metric):
     """Mean over questions of a score of their ranked candidates, as trec_eval computes it.
 
-    A question's candidates may come in any batches, in any order, on any replica of
-    `tf.distribute`: the metric stores every example under its number until `result` is called, so
-    the mean is exact. A subclass defines what each positive candidate adds to its question's score.
+    A question's candidates may arrive in any batch, in any order, on any replica of
+    `tf.distribute`: the metric stores every example by its number until `result` is called, so the
+    mean is exact. Subclasses define what each positive candidate adds to its question's score.
 
-    Candidates with equal scores are not ranked by their order in the data, nor by document name as
-    in trec_eval: `ties` says which come first. A NaN score ranks behind all other scores; among NaN
-    scores, negatives rank before positives whatever `ties` says.
+    `ties` orders candidates with equal scores, not their order in the data, nor the document name
+    as in trec_eval. A NaN score ranks below all other scores; among NaN scores, negatives always
+    rank before positives.
 
     Args:
         capacity: number of examples in the largest data set to be measured.
         questions: which questions count: "positive", those with a positive candidate (the
-            standard), or "both", those with a negative one too.
+            standard), or "both", those that also have a negative one.
         ties: "worst" ranks negatives before positives of equal score, "best" positives before
             negatives.
         name: name of the metric in logs.
@@ -34,14 +34,14 @@ class RankingMetric(keras.metrics.Metric):
     Call arguments:
         y_true: integers (B, 3): label (1 positive, 0 negative), question, and the number of the
             example in its data set, from 0 to capacity - 1. Questions are any 32-bit integers. Each
-            number must occur once. An example with a negative number is ignored; use that for
-            training batches and for the filling of a last batch.
+            number must occur once. An example with a negative number is ignored; use this for
+            training batches and to fill the last batch.
         y_pred: a score (B,) or (B, 1); or the logits of two classes (B, 2), whose score is
             logit 1 - logit 0.
 
     Returns:
-        `result()` is a scalar in [0, 1]. It is 0 if no question counts. It is NaN, rather than a
-        wrong value, after an example beyond the capacity or one that two replicas have received.
+        `result()` is a scalar in [0, 1]. It is 0 if no question counts. It is NaN after an example
+        beyond the capacity or one that two replicas received.
 
     Raises:
         ValueError: an argument is out of range, a shape is wrong, or examples have weights.
@@ -103,7 +103,7 @@ class RankingMetric(keras.metrics.Metric):
         """Return the mean over the questions received so far."""
         scores, examples = ops.convert_to_tensor(self.scores), ops.convert_to_tensor(self.examples)
         seen = examples[: self.capacity, 2]
-        # Training stores no examples, so the sort after each update is skipped.
+        # Training stores no examples, so skip the sort after each update.
         mean = ops.cond(
             ops.any(seen > 0),
             lambda: self._mean(scores[: self.capacity], examples[: self.capacity]),
@@ -150,8 +150,8 @@ class RankingMetric(keras.metrics.Metric):
     def _order(self, question: Any, score_rank: Any) -> Any:
         """Return the indices that sort by question, then by falling score.
 
-        No step needs a stable sort. Where it fits 32 bits, question and score make one key,
-        question · base + score. Otherwise the score is split into digits, the highest first.
+        No step needs a stable sort. If they fit 32 bits, question and score form one key, question
+        · base + score. Otherwise the score is split into digits, the highest first.
         """
         base = _LARGEST // self.capacity
         digits = 1
@@ -175,7 +175,7 @@ def _score_rank_limit(capacity: int) -> int:
 def _score_ranks(scores: Any, label: Any, seen: Any, ties: str) -> Any:
     """Return the rank of each score: 0 for the highest, limit − 1 for an empty slot.
 
-    Ranks are equal only where the order does not matter.
+    Two ranks are equal only if their order does not matter.
     """
     last = _score_rank_limit(scores.shape[0]) - 1
     unknown = ops.isnan(scores)

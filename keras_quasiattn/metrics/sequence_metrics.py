@@ -1,4 +1,4 @@
-"""Metrics of the ids that a sequence model predicts: whole sequences, and perplexity."""
+"""Metrics of predicted ids: accuracy of whole sequences, and perplexity."""
 
 import math
 from typing import Any
@@ -9,7 +9,7 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class SequenceAccuracy(keras.metrics.Metric):
-    """Share of sequences in which every target is the most likely id, given the true ids before it.
+    """Share of sequences in which every target is the most likely id, given the true previous ids.
 
         correct(b) = all over t with y(b,t) ≠ pad_id of  argmax_v logits(b,t,v) = y(b,t)
 
@@ -18,7 +18,7 @@ class SequenceAccuracy(keras.metrics.Metric):
     `exact_match`.
 
     Positions with target `pad_id` or weight 0 do not count; the end of the sequence does. A
-    sequence without any position that counts is left out of the share.
+    sequence without a position that counts is left out.
 
     Args:
         pad_id: target id that stands for padding.
@@ -96,14 +96,14 @@ class SequenceAccuracy(keras.metrics.Metric):
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class SequencePerplexity(keras.metrics.Metric):
-    """Perplexity of the targets, given the true ids before each one.
+    """Perplexity of the targets, given the true previous ids.
 
         result = exp(−Σ log softmax(logits[b, t])[y[b, t]] / number of (b, t))
         over all (b, t) with y[b, t] ≠ pad_id
 
-    Every token has the same weight, however the set is cut into batches. The loss's label smoothing
-    does not affect it. Ends of sequences count. Perplexities are comparable only for the same
-    tokens; see `metrics.perplexity`.
+    Every token has the same weight, however the data are batched. The loss's label smoothing does
+    not affect it. Ends of sequences count. Compare perplexities only over the same tokens; see
+    `metrics.perplexity`.
 
     Args:
         pad_id: target id that stands for padding.
@@ -155,13 +155,13 @@ class SequencePerplexity(keras.metrics.Metric):
 def perplexity(negative_log_likelihood: float, tokens: int) -> float:
     """Return exp(negative_log_likelihood / tokens), or infinity where a float would overflow.
 
-    Perplexities are comparable only for the same tokens: per subword the value is lower than per
-    word. For the perplexity per word of a subword model, pass the sum over subwords with the number
-    of words.
+    Compare perplexities only over the same tokens: the value per subword is lower than per word.
+    For the perplexity per word of a subword model, pass the sum over subwords with the number of
+    words.
 
     Args:
         negative_log_likelihood: sum over all tokens of a set, in nats, without label smoothing.
-        tokens: number of these tokens, the ends of sequences included.
+        tokens: number of these tokens, including ends of sequences.
 
     Raises:
         ValueError: `tokens` is below 1.

@@ -9,7 +9,7 @@ from keras_quasiattn.models.reader import best_spans
 
 
 class SpanMetric(keras.metrics.Metric):
-    """Mean over examples of how well the best span fits the right one; a subclass defines the fit.
+    """Mean over examples of a score of the best span against the right one; subclasses define it.
 
     Args:
         longest: maximum number of positions in a predicted span.
@@ -17,8 +17,8 @@ class SpanMetric(keras.metrics.Metric):
         dtype: dtype of the result.
 
     Call arguments:
-        y_true: integers (B, 3): the span's first and last token, and 1, or 0 for an example that
-            does not count.
+        y_true: integers (B, 3): the span's first and last token, and 1 if the example counts,
+            otherwise 0.
         y_pred: logits (B, P, 2) of start and end.
 
     Raises:
@@ -45,7 +45,7 @@ class SpanMetric(keras.metrics.Metric):
         self.count.assign_add(ops.sum(counts))
 
     def _fit(self, first: Any, last: Any, right_first: Any, right_last: Any) -> Any:
-        """Return how well the spans fit, (B,)."""
+        """Return the score of each predicted span against the right one, (B,)."""
         raise NotImplementedError
 
     def result(self) -> Any:
@@ -71,7 +71,7 @@ class SpanAccuracy(SpanMetric):
 
 
 class SpanF1(SpanMetric):
-    """Mean F1 of the tokens of the predicted span against the right one.
+    """Mean F1 of the tokens in the predicted span and in the right one.
 
     >>> metric = SpanF1()
     >>> metric.update_state(np.array([[1, 2, 1]]), np.eye(3)[None, :, [1, 1]])

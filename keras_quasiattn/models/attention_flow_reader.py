@@ -14,7 +14,7 @@ Tensor = Any
 
 
 class AttentionFlowNetwork(SpanNetwork):
-    """`AttentionFlowReader` without its word features: two sequences of vectors to span logits.
+    """The network of `AttentionFlowReader`: map two sequences of vectors to span logits.
 
     The arguments are those of `AttentionFlowReader` from `units` on.
     """
@@ -68,7 +68,7 @@ class AttentionFlowNetwork(SpanNetwork):
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class AttentionFlowReader(Reader):
-    """Finds the answer span in a passage by one attention between passage and question.
+    """Find the answer span in a passage with one attention between passage and question.
 
     P, Q = BiGRU(words), one BiGRU for both;  G = AttentionFlow(P, Q);  M = BiGRU(BiGRU(G));
     start = [G; M]·w_s;  end = [G; BiGRU(M)]·w_e
@@ -82,12 +82,12 @@ class AttentionFlowReader(Reader):
         character_units: state size of the character GRU in each direction; 0 (the default) uses no
             characters.
         character_dim: width of the character embedding. Defaults to 20.
-        exact_match: whether the network reads which words occur in the other text. Defaults to
-            True.
+        exact_match: whether the network reads whether each word occurs in the other text. Defaults
+            to True.
         frequency: whether the network reads how frequent each word is in its own text. Defaults to
             True.
         units: size of every recurrent state in each direction. Defaults to 64.
-        dropout: rate in [0, 1) before every recurrent layer; one dropout mask serves all positions.
+        dropout: rate in [0, 1) before every recurrent layer; all positions share one dropout mask.
             Defaults to 0.2.
         **kwargs: `name`, `trainable` and `dtype` (a policy; the logits are always float32).
 

@@ -26,19 +26,17 @@ POINTERS: dict[str, Any] = {"recurrent": RecurrentSpanPointer, "attentive": Atte
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class DecaProp(Reader):
-    """Finds the answer span in a passage by densely connected attention propagation.
+    """Find the answer span in a passage by densely connected attention propagation.
 
     P_i, Q_i = BiGRU_i(P_{i−1}), BiGRU_i(Q_{i−1});
-    P̃ = [P_1; …; P_n; connector_ij(P_i, Q_j) for all i, j], and Q̃ by the same rule;
-    U_1 = BiGRU(attend(P̃, Q̃));  U_2 = BiGRU(attend(U_1, U_1));
-    logits = pointer([U_2; connector(U_k, Q_j) for all k, j])
+    P̃ = [P_1; …; P_n; connector_ij(P_i, Q_j) for all i, j], and Q̃ likewise; U_1 = BiGRU(attend(P̃,
+    Q̃));  U_2 = BiGRU(attend(U_1, U_1)); logits = pointer([U_2; connector(U_k, Q_j) for all k, j])
 
     Each layer is 2d wide. Each of the n² connectors gives 3 numbers per position (6 with
     `use_intra`). `attend` is `layers.GatedContextQueryAttention`. In the paper's code the final
     connectors replace U_2; here they are concatenated with it, like the dense features of the other
     layers. Two parts of the paper are not implemented: the variant that feeds features into the
-    next recurrent layer, and contextual vectors. Exact match compares words as they are, without
-    stemming.
+    next recurrent layer, and contextual vectors. Exact match compares words without stemming.
 
     In training only one connector's tensors are in memory at a time; its gradient recomputes them.
 
@@ -54,14 +52,14 @@ class DecaProp(Reader):
         attention: name of the attention from the passage to the question, such as "softmax" (the
             default) or "coda".
         attention_options: dict of the attention's options, such as {"gate_range": "centered"} for
-            "coda"; they also apply to `self_attention` where it names the same attention.
+            "coda"; they also apply to `self_attention` if it names the same attention.
         self_attention: name of the attention from the passage to itself, or "none". Defaults to
             "softmax".
         final_connectors: whether U_1 and U_2 are connected to every layer of the question. Defaults
             to True.
         pointer: "recurrent" (`layers.RecurrentSpanPointer`, the default) or "attentive"
             (`layers.AttentiveSpanPointer`).
-        dropout: rate in [0, 1) before every recurrent layer (one dropout mask serves all positions)
+        dropout: rate in [0, 1) before every recurrent layer (all positions share one dropout mask)
             and before the gates of the attentions. Defaults to 0.2.
         attention_dropout: rate in [0, 1) before the projections that the attentions compare.
             Defaults to 0; see `layers.GatedContextQueryAttention`.
@@ -118,7 +116,7 @@ class DecaProp(Reader):
 
 
 class DecaPropNetwork(SpanNetwork):
-    """`DecaProp` without its word features: two sequences of vectors to span logits.
+    """The network of `DecaProp`: map two sequences of vectors to span logits.
 
     The arguments are those of `DecaProp` from `units` on.
     """
@@ -242,7 +240,7 @@ def _connected(
 ) -> list[list[Tensor]]:
     """Connect every passage layer to every question layer; return the features of both sides.
 
-    In training only one connector's tensors are in memory at a time: its gradient recomputes its
+    In training only one connector's tensors are in memory at a time; its gradient recomputes the
     alignments, (B, P, Q).
     """
     if not connectors:

@@ -1,4 +1,4 @@
-"""Greedy, beam and sampling search over any model that gives the next token's logits step by step.
+"""Greedy, beam and sampling search with any model that computes next-token logits step by step.
 
 Each search is a single graph (`keras.ops.while_loop`). It runs eagerly, under `tf.function` or
 `jax.jit`, and inside a SavedModel. `with_prompt` and `with_limits` wrap a step before a search.
@@ -19,7 +19,7 @@ from keras_quasiattn.core.randomness import gumbel_noise
 Tensor = Any
 Step = Callable[[Tensor, Tensor, Any], tuple[Tensor, Any]]
 Prefill = Callable[[Tensor, Tensor, Any], Any]
-_INDEX = 0x9E3779B1 - 2**32  # an odd number, by which the seeds of different positions differ
+_INDEX = 0x9E3779B1 - 2**32  # an odd number that separates the seeds of positions
 
 
 def greedy_search(
@@ -70,21 +70,21 @@ def sampling_search(
 ) -> tuple[Tensor, Tensor]:
     """Draw each token from the model's probabilities, up to the end token or `length` tokens.
 
-    p(v) ∝ exp(logit[v] / temperature), over the `top_k` most likely tokens, and of these over the
-    fewest most likely ones whose p together reaches `top_p`
+    p(v) ∝ exp(logit[v] / temperature) over the `top_k` most likely tokens, cut to the smallest set
+    of the most likely ones whose total p reaches `top_p`
 
-    Tokens as likely as the last of these may be drawn too. A draw is the maximum of
-    log p(v) + Gumbel(0, 1) noise. The noise is a function of the seed, the position and the row.
+    Tokens that tie with the last of these may be drawn too. A draw is the maximum of log p(v) +
+    Gumbel(0, 1) noise. The noise is a function of the seed, the position and the row.
 
     Args:
         step: as for `greedy_search`.
         cache, length: as for `greedy_search`.
-        seed: an integer, which gives the same tokens in each call, or a
-            `keras.random.SeedGenerator`, which gives others in each.
-        temperature: number above 0; below 1 likely tokens become more likely. Defaults to 1.
-        top_k: positive integer, how many of the most likely tokens may be drawn; None for all.
-        top_p: number above 0, at most 1: which share of the probability, at `temperature` and among
-            the `top_k`, the tokens that may be drawn must hold; None, or 1, for all.
+        seed: an integer, which gives the same tokens in every call, or a
+            `keras.random.SeedGenerator`, which gives different tokens in every call.
+        temperature: number above 0; values below 1 make likely tokens more likely. Defaults to 1.
+        top_k: positive integer, the number of most likely tokens that may be drawn; None for all.
+        top_p: number above 0 and at most 1: the probability, at `temperature` and among the
+            `top_k`, that the tokens to draw from must reach together; None or 1 for all.
         start_id, end_id, padding_id: as for `greedy_search`.
 
     Returns:
@@ -127,7 +127,7 @@ def sampling_search(
         if top_k is not None:
             least = ops.top_k(scores, min(top_k, scores.shape[-1]))[0][:, -1:]
             scores = ops.where(scores >= least, scores, -float("inf"))
-        if top_p is not None and top_p < 1:  # at 1, rounding would leave out rare tokens
+        if top_p is not None and top_p < 1:  # with 1, rounding would exclude rare tokens
             ordered = ops.top_k(scores, scores.shape[-1])[0]
             probabilities = ops.softmax(ordered, axis=-1)
             before = cumsum(probabilities) - probabilities
@@ -199,16 +199,16 @@ def beam_search(
 ) -> tuple[Tensor, Tensor]:
     """Keep the `beam_width` most likely prefixes and return the best complete sequence.
 
-    score = log-probability / ((5 + number of tokens) / 6)^alpha, the end token counted
+    score = log-probability / ((5 + number of tokens, including the end) / 6)^alpha
 
-    A sequence is complete at its end token or at `length` tokens. The search stops when in no row
-    an unfinished sequence can still beat the best complete one. Width 1 with alpha 0 is greedy
+    A sequence is complete at its end token or at `length` tokens. The search stops when no row has
+    an unfinished sequence that can still beat the best complete one. Width 1 with alpha 0 is greedy
     search.
 
     Args:
         step: as for `greedy_search`; it is called with B·beam_width rows.
-        cache: the initial cache, with B rows. The search repeats it for the beams and reorders it
-            with them.
+        cache: the initial cache, with B rows. The search repeats its rows for the beams and
+            reorders them along with the beams.
         length: as for `greedy_search`.
         beam_width: positive integer. Defaults to 4.
         alpha: length penalty, 0 or more; larger values favour longer answers. Defaults to 0.6.
@@ -236,7 +236,7 @@ def beam_search(
         raise ValueError(f"`alpha` must be 0 or more. Received: alpha={alpha!r}")
     batch = _batch_size(cache)
     columns = ops.arange(length, dtype="int32")
-    # (B, 1): the row of each item's first beam among the B·K rows.
+    # (B, 1): the index of each item's first beam among the B·K rows.
     first_rows = ops.expand_dims(ops.arange(batch, dtype="int32") * width, 1)
     prompted, answers, _ = _begin(step, batch, length, start_id, padding_id)
 
@@ -246,8 +246,8 @@ def beam_search(
     def unfinished(
         index: Tensor, alive: Tensor, alive_total: Tensor, best: Tensor, best_score: Tensor, *_: Any
     ) -> Tensor:
-        # Upper bound of all continuations: log-probabilities only decrease, and the score of a
-        # given log-probability is highest at full length.
+        # Upper bound for all continuations: log-probabilities only decrease, and a given
+        # log-probability scores highest at full length.
         hope = ops.any(score(alive_total[:, 0], length) > best_score)  # the first is the highest
         return ops.logical_and(index < length, hope)
 
@@ -297,7 +297,7 @@ def beam_search(
         return index + 1, alive, alive_total, best, best_score, best_total, cache
 
     nothing = ops.full((batch,), -float("inf"), dtype="float32")
-    # A prompt that fills the answers leaves nothing to search for.
+    # A prompt of full length leaves nothing to search.
     total = ops.where(prompted.start < length, nothing, 0.0)
     alive = ops.repeat(ops.expand_dims(answers, 1), width, axis=1)
     # All beams start identical, so only the first may be extended at the first step.
@@ -310,13 +310,14 @@ def beam_search(
 
 @dataclasses.dataclass(frozen=True)
 class PromptedStep:
-    """A step with the prompt that a search continues.
+    """A decoding step that follows a prompt before the search begins.
 
     Args:
-        step: takes the token of each row's prompt where the row has one.
-        prompt: integers (B, P), the tokens of each row first, then padding.
-        lengths: integers (B,), how many tokens each row's prompt has.
-        start: scalar integer, how many positions the cache holds already.
+        step: the wrapped step, which takes the prompt's token in rows that have one at the
+            position.
+        prompt: integers (B, P), the tokens of each row followed by padding.
+        lengths: integers (B,), the number of tokens in each row's prompt.
+        start: scalar integer, the number of positions that the cache already holds.
     """
 
     step: Step
@@ -342,24 +343,23 @@ def with_prompt(
     prefill: Prefill | None = None,
     start_id: int = 1,
 ) -> tuple[PromptedStep, Any]:
-    """Wrap a step and its cache so that the answer of each row begins with a prompt.
+    """Wrap a step and its cache to make the answer of each row begin with a prompt.
 
-    Padding before, between and after the tokens of a prompt is left out: a row's answer is the same
-    as for its tokens alone. At the positions of its prompt a row must take the prompt's tokens,
-    whose log-probabilities are then 0. An end token in the prompt is a token like others; the first
-    one after it ends the row.
+    Padding before, between and after the tokens of a prompt is ignored. At the positions of its
+    prompt a row takes the prompt's tokens with log-probability 0. An end token in the prompt does
+    not end the row; the first one after the prompt does.
 
-    With `prefill` the positions up to the end of the shortest prompt are read in one pass, and the
-    search begins after them. The answers are the same.
+    With `prefill` the positions up to the end of the shortest prompt are processed in one call, and
+    the search begins after them. The answers are the same.
 
     Args:
         step: as for `greedy_search`.
         cache: the initial cache, with B rows.
-        prompt: integers (B, P); padding may stand anywhere.
+        prompt: integers (B, P); padding may be anywhere.
         padding_id: id of padding. Defaults to 0.
         prefill: `prefill(tokens, count, cache) -> cache`, for example `Transformer.prefill`, which
-            does to the cache what `step` does for the first `count` columns of `tokens` (B, P + 1),
-            one after the other. None (the default) reads them step by step.
+            updates the cache as `step` would for the first `count` columns of `tokens` (B, P + 1).
+            None (the default) processes them step by step.
         start_id: token at position 0, as for the search. Only `prefill` needs it. Defaults to 1.
 
     Returns:
@@ -385,7 +385,7 @@ def with_prompt(
     prompt = ops.cast(prompt, "int32")
     columns = ops.shape(prompt)[1]
     is_token = ops.not_equal(prompt, padding_id)
-    # Different numbers, so that no backend needs a stable sort.
+    # The keys are distinct, so no backend needs a stable sort.
     order = ops.arange(columns, dtype="int32") + ops.where(is_token, 0, columns)
     prompt = ops.take_along_axis(prompt, ops.argsort(order, axis=1), axis=1)
     lengths = ops.sum(ops.cast(is_token, "int32"), axis=1)
@@ -400,11 +400,11 @@ def with_prompt(
 
 
 def with_limits(step: Step, cache: Any, limits: Tensor, end_id: int = 1) -> tuple[Step, Any]:
-    """Wrap a step and its cache so that each row has its own maximum length.
+    """Wrap a step and its cache to give each row its own maximum length.
 
     A search has one `length` for all rows, so a short text batched with a long one could get a
     longer answer than it gets alone. The limits prevent that: after `limits[b]` − 1 tokens row b
-    must take the end token, whose log-probability is then 0. A longer prompt is not cut: the end
+    must take the end token, whose log-probability is then 0. A longer prompt is not cut; the end
     follows it.
 
     Args:
@@ -442,8 +442,8 @@ def _begin(
     """Prepare a search of `length` tokens in `batch` rows.
 
     Returns:
-        The step with its prompt, which may be empty; the answers (B, length), of which only the
-        prompts are known; and the tokens (B,) at the first position that the search computes.
+        The step with its prompt, which may be empty; the answers (B, length), which hold only the
+        prompts so far; and the tokens (B,) at the first position that the search computes.
     """
     if not isinstance(step, PromptedStep):
         zero = ops.zeros((), dtype="int32")

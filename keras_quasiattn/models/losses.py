@@ -1,4 +1,4 @@
-"""The losses of the models: cross-entropies of sequences, spans and ranked candidates."""
+"""Losses of the models: cross-entropies for sequences, spans and ranked candidates."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,8 +18,8 @@ class SequenceCrossentropy(keras.losses.Loss):
     loss[b, t] = −(1 − s)·log p[b, t, y] − s·mean_v log p[b, t, v]
     p = softmax(logits),  s = label_smoothing
 
-    Keras' sparse cross-entropy has no label smoothing, and its smoothed one needs one-hot targets
-    of vocabulary size. As in any Keras loss, the model's mask or sample weights leave padding out.
+    Keras' sparse cross-entropy has no label smoothing, and its other one needs one-hot targets of
+    vocabulary size. As in any Keras loss, the model's mask or sample weights leave padding out.
 
     Args:
         label_smoothing: share s of the target spread evenly over the vocabulary, in [0, 1).
@@ -135,13 +135,13 @@ class SpanCrossentropy(keras.losses.Loss):
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class RankingCrossentropy(keras.losses.Loss):
-    """Cross-entropy of positive against negative, for the targets of the ranking metrics.
+    """Cross-entropy of positive versus negative, for the targets of the ranking metrics.
 
     loss = −log softmax(logits)[label]
 
     Args:
-        label_smoothing: share of the target's probability spread over both classes, in [0, 1).
-            Defaults to 0.
+        label_smoothing: share of the target's probability that is spread over both classes, in [0,
+            1). Defaults to 0.
         **kwargs: `name`, `reduction` and `dtype`.
 
     Call arguments:

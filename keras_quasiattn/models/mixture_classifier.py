@@ -1,4 +1,4 @@
-"""A mixture of K pair networks: each pair of texts is explained by one of them."""
+"""A mixture of K pair networks, one of which explains each pair of texts."""
 
 import math
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class MixtureClassifier(EmbeddingModel):
-    """Classifies two texts by a mixture of K pair networks over one embedding.
+    """Classify two texts with a mixture of K pair networks that share one embedding.
 
     log p(y | a, b) = logsumexp_c log p(y | a, b; θ_c) − log K
 
@@ -33,17 +33,17 @@ class MixtureClassifier(EmbeddingModel):
 
     E_q[log p(y | a, b; θ_c)] − kl_weight·KL(q(c | y, a, b) ‖ uniform)
 
-    where q is another pair network, which gets the label as its `context`. `evaluate` and
-    validation report the compiled loss of the mixture under either objective.
+    where q is another pair network, which takes the label as its `context`. `evaluate` and
+    validation report the compiled loss of the mixture for both objectives.
 
-    Padding is id 0 and changes nothing. A text that is all padding gives finite numbers.
+    Padding is id 0 and has no effect. A text of padding alone gives finite outputs.
 
     Args:
         vocabulary_size: number of token ids, including 0 for padding.
         num_classes: number of classes, at least 2.
         components: K dicts, one per component, of `PairClassifier` arguments from `units` on.
-        common: dict of such arguments for all components and for q; the dict of a component and
-            `inference` override it.
+        common: dict of such arguments for all components and for q, overridden by the dict of a
+            component and by `inference`.
         embedding_dim: width of the embedding. Defaults to 300.
         train_embedding: whether the embedding is trained. Defaults to True.
         objective: "exact" (the default) or "elbo".
@@ -51,7 +51,7 @@ class MixtureClassifier(EmbeddingModel):
             "reinforce" draws one component from q for each pair.
         inference: dict of such arguments for q.
         kl_weight: factor of the divergence. With 1, the default, the objective is a lower bound.
-        seed: seed for drawing components; None draws others in every run.
+        seed: seed for drawing components; None draws different ones in every run.
         **kwargs: `name`, `trainable` and `dtype` (a policy; the log-probabilities are always
             float32).
 
@@ -160,7 +160,7 @@ class MixtureClassifier(EmbeddingModel):
         return ops.softmax(_log_likelihood(components, self._rows(labels)), axis=-1)
 
     def explain(self, first: Tensor, second: Tensor) -> dict[str, Tensor]:
-        """Return the mixture's log-probabilities, and which components its answer comes from.
+        """Return the mixture's log-probabilities, and how much each component explains the answer.
 
         Args:
             first: ids (B, T), integers.
@@ -251,7 +251,7 @@ def _log_likelihood(components: Tensor, rows: Tensor) -> Tensor:
 
 
 class _NegativeBound(keras.losses.Loss):
-    """Negates the bound; Keras weights and averages it, also over replicas, like any other loss."""
+    """The negated bound; Keras weights and averages it, even over replicas, like any other loss."""
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         return -y_pred
@@ -263,15 +263,15 @@ def evidence_lower_bound(
     component: Tensor | None = None,
     kl_weight: float = 1.0,
 ) -> Tensor:
-    """Return a lower bound of log p(y) = log Σ_c exp(log_likelihood_c)/K, to be maximized.
+    """Return a lower bound on log p(y) = log Σ_c exp(log_likelihood_c)/K, to be maximized.
 
     bound = Σ_c q_c·log_likelihood_c − kl_weight·KL(q ‖ uniform),  KL = Σ_c q_c·log q_c + log K
 
-    With `kl_weight` 1 it never exceeds log p(y), and equals it where q is the true posterior.
-    Without `component` the sum over c is exact. With `component`, which must be drawn from q, the
+    With `kl_weight` 1 it never exceeds log p(y), and equals it if q is the true posterior. Without
+    `component` the sum over c is exact. With `component`, which must be drawn from q, the
     likelihood of that component replaces the sum; value and gradient are unbiased. The gradient for
     q is then the REINFORCE gradient, (log_likelihood_c − log p(y))·∇log q_c. The baseline log p(y)
-    does not depend on the sample, and costs nothing because all components are given.
+    does not depend on the sample, and is free because all components are given.
 
     Args:
         log_likelihood: (B, K), log p(y | c).
@@ -290,7 +290,7 @@ def evidence_lower_bound(
     Source: Kingma and Welling 2014, "Auto-Encoding Variational Bayes", eq. 3; Williams 1992,
     "Simple statistical gradient-following algorithms for connectionist reinforcement learning".
     """
-    # Converted first, because PyTorch warns when its tensors are combined with NumPy arrays.
+    # Convert first, because PyTorch warns when its tensors are combined with NumPy arrays.
     log_likelihood, log_posterior = map(ops.convert_to_tensor, (log_likelihood, log_posterior))
     size = log_likelihood.shape[-1]
     q = ops.exp(log_posterior)

@@ -25,7 +25,7 @@ COMPARISONS = ("concat", "difference")
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class PairClassifier(EmbeddingModel):
-    """Classifies two texts by decomposable attention: embed, attend, compare, aggregate.
+    """Classify two texts by decomposable attention: embed, attend, compare, aggregate.
 
     a, b = P·table[ids];  β, α = attend(a, b);  v1 = Σ_i G([a_i; β_i]);  v2 = Σ_j G([b_j; α_j]);
     logits = W·H([v1; v2]) + w
@@ -35,9 +35,8 @@ class PairClassifier(EmbeddingModel):
     their projections by F. F, G and H are ReLU networks. For ranking, use two classes and take the
     probability of the positive class as score.
 
-    Padding is id 0 and changes nothing. A text that is all padding has the sum v = 0 and gives
-    finite logits. Words without a counterpart can align to a null token, if the tokenizer prepends
-    one.
+    Padding is id 0 and has no effect. A text of padding alone has the sum v = 0 and gives finite
+    logits. Words without a counterpart can align to a null token, if the tokenizer prepends one.
 
     Args:
         vocabulary_size: number of token ids, including 0 for padding.
@@ -47,13 +46,13 @@ class PairClassifier(EmbeddingModel):
         units: width of every layer of F, G and H. Defaults to 200.
         num_layers: layers in each of F, G and H: a dropout, then a ReLU layer. Defaults to 2.
         projection_dim: width of the projection P, which has no bias; None (the default) for no P.
-        intra_attention: whether each text first attends to itself, which doubles the width.
-            Defaults to False.
+        intra_attention: whether each text first attends to itself; this doubles the width. Defaults
+            to False.
         intra_options: dict of `IntraSentenceAttention` arguments that override those of this model.
-        attention: name of an attention, such as "softmax" (the default) or "coda"; the error for an
-            unknown name lists all.
-        attention_options: dict of the attention's options, as for `layers.DecomposableAttention`:
-            for "coda" on short vectors, such as those of a new embedding, {"scaling": "none"}.
+        attention: name of an attention, such as "softmax" (the default) or "coda"; an unknown name
+            raises an error that lists them all.
+        attention_options: dict of the attention's options, as for `layers.DecomposableAttention`.
+            For "coda" on short vectors, such as those of a new embedding, use {"scaling": "none"}.
         dropout: rate in [0, 1) before every layer of G and H. Defaults to 0.
         attention_dropout: rate in [0, 1) before every layer of F. Defaults to 0, which is usually
             best with "coda"; see `layers.DecomposableAttention`.
@@ -146,14 +145,14 @@ class PairClassifier(EmbeddingModel):
 
 
 class PairNetwork(QuantizedParts, keras.layers.Layer):
-    """`PairClassifier` without its embedding, so that the components of a mixture can share one.
+    """`PairClassifier` without its embedding, which the components of a mixture share.
 
     a, b = P·a, P·b;  a, b = [a; a'], [b; b'];  β, α = attend(a, b);
     v1 = Σ_i G([a_i; β_i]);  v2 = Σ_j G([b_j; α_j]);  logits = W·H([v1; v2; context]) + w
 
     With `comparison="difference"` G reads [a_i; β_i; |a_i − β_i|; a_i·β_i].
 
-    Padding changes nothing, and a sequence that is all padding has the sum v = 0. The arguments are
+    Padding has no effect, and a sequence of padding alone has the sum v = 0. The arguments are
     those of `PairClassifier` from `units` on, and `num_classes`.
 
     Call arguments:
@@ -215,7 +214,7 @@ class PairNetwork(QuantizedParts, keras.layers.Layer):
         self.output_layer = make(keras.layers.Dense, "logits", num_classes, dtype="float32")
 
     def _make(self, kind: Any, name: str, *arguments: Any, **options: Any) -> Any:
-        # Every layer gets a clone: a shared initializer without a seed repeats its numbers.
+        # Every layer gets a clone, because a shared initializer without a seed repeats its numbers.
         options = {"kernel_initializer": self.kernel_initializer.clone(), **options}
         return layer_maker(self.dtype_policy)(kind, name, *arguments, **options)
 

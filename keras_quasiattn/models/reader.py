@@ -1,4 +1,4 @@
-"""What all readers share: features of words, logits without padding, and the best spans."""
+"""What all readers share: word features, logits without padding, and best spans."""
 
 from typing import Any
 
@@ -28,12 +28,12 @@ WORD_FEATURES = (
     *("vocabulary_size", "embedding_dim", "train_embedding"),
     *("character_units", "character_dim", "exact_match", "frequency"),
 )
-# Logit of padding: its float32 probability is exactly 0, and the sum of two stays finite.
+# Logit of padding: its float32 probability is exactly 0, and the sum of two such logits is finite.
 PADDING_LOGIT = -1e9
 
 
 class SpanNetwork(QuantizedParts, keras.layers.Layer):
-    """Maps two sequences of vectors to span logits; a `Reader` makes it from its own arguments.
+    """Base class of networks from two sequences of vectors to span logits; a `Reader` creates one.
 
     Call arguments:
         inputs: [passage (B, P, width), question (B, Q, width)].
@@ -61,23 +61,23 @@ class SpanNetwork(QuantizedParts, keras.layers.Layer):
 
 
 class Reader(EmbeddingModel):
-    """Finds where an answer begins and ends in a passage; subclasses provide the network.
+    """Find where an answer begins and ends in a passage; subclasses provide the network.
 
     logits = network([table[ids]; characters; exact match; frequency] of passage and of question)
 
-    Exact match is 1 for a word that occurs in the other text, frequency is the share of its own
-    text that a word makes up. Both compare the words' forms: integers that are equal for words that
-    count as the same, including words outside the vocabulary.
+    Exact match is 1 for a word that occurs in the other text; frequency is a word's share of its
+    own text. Both compare the words' forms: integers that are equal for words that count as the
+    same, including words outside the vocabulary.
 
-    Padding is id 0, follows the text and changes nothing. A passage or question that is all padding
+    Padding is id 0, follows the text and has no effect. A passage or question of padding alone
     gives finite logits.
 
     Inputs and logits are described in `AttentionFlowReader`.
 
     Args:
         network: class of the network, a `SpanNetwork`.
-        arguments: the arguments of the subclass: those in `WORD_FEATURES` are for the features of
-            words, all others are arguments of the network.
+        arguments: the arguments of the subclass: those in `WORD_FEATURES` configure the word
+            features, all others the network.
         dtype: a dtype policy; the logits are always float32.
         **kwargs: `name` and `trainable`.
     """
@@ -144,7 +144,7 @@ def _same(forms: Tensor, others: Tensor, mask: Tensor) -> Tensor:
 class CharacterStates(QuantizedParts, keras.layers.Layer):
     """The last states of a bidirectional GRU over the characters of each word.
 
-    It maps ids (B, T, C), from 0 to 256, to states (B, T, 2·units). Padding is id 0 and follows the
+    Maps ids (B, T, C), from 0 to 256, to states (B, T, 2·units). Padding is id 0 and follows the
     characters. A word without characters gives exact zeros.
 
     Example:
@@ -224,7 +224,7 @@ def best_spans(start: Tensor, end: Tensor, longest: int = 16) -> tuple[Tensor, T
     positions = ops.arange(ops.shape(start)[1], dtype="int32")[:, None] + ops.arange(
         longest, dtype="int32"
     )
-    lowest = -3.4e38 / 4  # a quarter of the float32 range, so that a sum with it stays finite
+    lowest = -3.4e38 / 4  # a quarter of the float32 range: sums with it are finite
     padded = ops.pad(end, ((0, 0), (0, longest - 1)), constant_values=lowest)
     ends = ops.take(padded, positions, axis=1)  # (B, P, longest)
     totals = start + largest(ends, -1, lowest)  # (B, P)

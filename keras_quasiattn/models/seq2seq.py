@@ -27,20 +27,19 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class Seq2Seq(FunctionalModel):
-    """Reads a source with LSTMs, then predicts each target token from the previous ones with LSTMs.
+    """Encode a source with LSTMs, and predict each target token from the previous ones with LSTMs.
 
     z, s = LSTM(source_table[source]);  y = LSTM(target_table[target]) from the state s;
     logits = y·W + b
 
     With `attention` the encoder is bidirectional, s is a linear map of the last states of both
     directions, and the decoder attends to z: logits = [y; c]·W + b, c = DotAttention(y, z).
-    Without `attention`, s is all that the decoder gets from the source.
+    Without `attention`, s is all that the decoder receives from the source.
 
-    Inputs, padding and decoding are as in `Transformer`. Padding is id 0, follows the text and
-    changes nothing. The target input is the wanted output shifted by one, with id 1 in front. The
-    logits carry the target's mask. `start_cache` and `step` serve the searches, and `prefill` reads
-    a prompt for them (`models.with_prompt`). If a source is all padding, the decoder starts from
-    zero states.
+    Inputs, padding and decoding are as in `Transformer`. Padding is id 0, follows the text and has
+    no effect. The target input is the desired output shifted by one, with id 1 in front. The logits
+    carry the target's mask. The searches use `start_cache` and `step`, and `prefill` for a prompt
+    (`models.with_prompt`). If a source is padding alone, the decoder starts from zero states.
 
     Args:
         vocabulary_size: integer above 1, number of token ids including 0 (padding) and 1 (end).
@@ -170,7 +169,7 @@ class Seq2Seq(FunctionalModel):
     def step(
         self, tokens: Tensor, index: Any, cache: dict[str, Any]
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Run the decoder for one position; the logits equal those of a full pass without dropout.
+        """Run the decoder for one position; the logits equal those of a full call without dropout.
 
         Args:
             tokens: (B,) integers, the target tokens at position `index` (id 1 at index 0).
@@ -184,7 +183,7 @@ class Seq2Seq(FunctionalModel):
         x, states = self._step_states(self._target_embedding(tokens), 0, cache["states"])
         if "memory" in cache:
             keys, values, mask = (cache["memory"][name] for name in ("keys", "values", "mask"))
-            # Attends as a sequence of one position: (B, 1, units) to (B, 1, D).
+            # Attend from a sequence of one position: (B, 1, units) to (B, 1, D).
             context = self._attention.pool(
                 ops.expand_dims(x, 1), keys, values, mask, training=False
             )
@@ -231,8 +230,8 @@ class Seq2Seq(FunctionalModel):
         for number, encoder in enumerate(self._encoders):
             x, *last = encoder(self._dropout(x, training=training), mask=read, training=training)
             if self._arguments["attention"] is not None:
-                # `last` holds hidden and cell state of one direction, then of the other, (B, units)
-                # each; `both` holds the joined hidden and cell states, (B, 2·units).
+                # `last` holds the hidden and cell states of one direction, then of the other, (B,
+                # units) each; `both` holds the concatenated hidden and cell states, (B, 2·units).
                 both = [ops.concatenate([last[i], last[i + 2]], axis=-1) for i in range(2)]
                 last = [
                     bridge(state) for bridge, state in zip(self._bridges[number], both, strict=True)

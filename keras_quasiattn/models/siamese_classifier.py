@@ -29,7 +29,7 @@ Tensor = Any
 
 
 class _Interaction(NamedTuple):
-    """A layer between the texts, built from `units` and `difference`; its heads in weight order."""
+    """A layer between the texts, made from `units` and `difference`; heads in weight order."""
 
     layer: Callable[..., keras.layers.Layer] | None
     heads: tuple[str, ...]
@@ -47,17 +47,17 @@ _INTERACTIONS = {
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class SiameseClassifier(EmbeddingModel):
-    """Classifies two texts: one GRU encoder for both, an interaction between them, dense layers.
+    """Classify two texts with one GRU encoder for both, an interaction layer and dense layers.
 
     u, v = GRU(… GRU(table[ids]));  u' = [u; v^A; v^C];  v' = [v; u^A; u^C]
     logits = W·Dense(… Dense([pool u'; pool v'])) + w
 
-    For each word, v^A is what attention takes from the other text and v^C what conflict takes.
-    "attention" and "conflict" leave out the other of the two, "none" leaves out both. The encoder
-    and the interaction use the same weights in both directions.
+    For each word, v^A is what attention takes from the other text, and v^C what conflict takes.
+    "attention" and "conflict" use only one of the two, "none" neither. The encoder and the
+    interaction use the same weights in both directions.
 
-    Padding is id 0, follows the text and changes nothing. A text that is all padding pools to
-    zeros, so the logits are finite.
+    Padding is id 0, follows the text and has no effect. A text of padding alone pools to zeros, so
+    the logits are finite.
 
     Args:
         vocabulary_size: number of token ids, including 0 for padding.
@@ -72,8 +72,8 @@ class SiameseClassifier(EmbeddingModel):
         num_recurrent_layers: number of GRU layers. Defaults to 2.
         num_dense_layers: number of tanh layers before the logits. Defaults to 4.
         pooling: "max" (the default), "mean" or "sum" over the words; the paper does not say which.
-            With "max" one contradicting word counts as much in a long text as in a short one,
-            whereas a mean dilutes it.
+            With "max" a contradicting word counts as much in a long text as in a short one; a mean
+            dilutes it.
         dropout: rate in [0, 1) after every GRU and tanh layer. Defaults to 0.2.
         **kwargs: `name`, `trainable` and `dtype` (a policy; the logits are always float32).
 

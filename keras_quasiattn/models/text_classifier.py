@@ -26,10 +26,10 @@ Tensor = Any
 
 
 class _Pooling(NamedTuple):
-    """How states become one vector: by a layer or, with None, by taking the last states.
+    """How to turn states into one vector: with a layer or, if None, by taking the last states.
 
-    A gated layer also reads the embeddings, and computes the last convolution itself, at the
-    positions that it opens.
+    A gated layer also reads the embeddings, and computes the last convolution itself at the open
+    positions.
     """
 
     layer: type[keras.layers.Layer] | None
@@ -47,22 +47,22 @@ _POOLINGS = {
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class TextClassifier(EmbeddingModel):
-    """Classifies a text by an embedding, a few encoder layers, attention and a linear layer.
+    """Classify a text with an embedding, a few encoder layers, attention and a linear layer.
 
     h = Encoder(… Encoder(table[ids]));  c = Σ_t α_t·h_t;  logits = W·c + b
 
     The encoder "lstm" is a bidirectional LSTM. Each of its states depends on the whole text, so a
     large weight does not show which words decide. "convolution" is relu(Σ_k V_k·x_{t+k} + v) over
-    the nearest words, and its states depend on these alone, so the weights α do show it.
+    the nearest words, and its states depend only on those, so the weights α do show it.
 
-    The attention gives α: "soft" is a softmax over all positions, "local" one over a window around
-    a predicted position, "gated" one over the positions whose gates an auxiliary network opens,
-    which reads the embeddings. Outside training the model computes the last convolution for the
-    open positions only. "none" takes the last states of both directions instead. With any other
-    name, such as "softmax" or "coda", the states attend to each other by the multi-head layer of
-    that name, and c is the mean of h + attention(h).
+    The attention computes α: "soft" is a softmax over all positions, "local" one over a window
+    around a predicted position, and "gated" one over the positions whose gates are opened by an
+    auxiliary network that reads the embeddings. At inference the model then computes the last
+    convolution for the open positions only. "none" takes the last states of both directions
+    instead. With any other name, such as "softmax" or "coda", the states attend to each other by
+    the multi-head layer of that name, and c is the mean of h + attention(h).
 
-    Padding is id 0, follows the text and changes nothing. A text that is all padding gives finite
+    Padding is id 0, follows the text and has no effect. A text of padding alone gives finite
     logits.
 
     Args:
@@ -193,7 +193,8 @@ class TextClassifier(EmbeddingModel):
             `logits` (B, num_classes); for "soft", "local" and "gated" also `weights` (B, T), and
             for "gated" also `gates` (B, T), each 0 or 1.
         """
-        # `training` stays None: with False the gates would count this call as part of `evaluate`.
+        # `training` must stay None: with False the gates would count this call as part of
+        # `evaluate`.
         return self._answer(ops.cast(ids, "int32"))
 
     def _answer(self, ids: Tensor, training: bool | None = None) -> dict[str, Tensor]:

@@ -30,9 +30,9 @@ Cache = dict[str, Any]
 
 
 class _Decoder(FunctionalModel):
-    """What both decoders share: embedded tokens, blocks with a cache, logits from the same table.
+    """What both decoders share: token embeddings, blocks with a cache, logits from the same table.
 
-    A subclass holds `token_embedding`, `timing_signal`, `embedding_dropout`, `decoder_blocks` and
+    Subclasses define `token_embedding`, `timing_signal`, `embedding_dropout`, `decoder_blocks` and
     `decoder_norm`. Its cache has `target_mask` (B, length), `blocks` and, with an encoder,
     `source_mask` (B, S). Every tensor of the cache has the batch as first axis, so a search may
     repeat, drop and reorder rows.
@@ -42,7 +42,7 @@ class _Decoder(FunctionalModel):
     universal = adaptive = False
 
     def step(self, tokens: Tensor, index: Any, cache: Cache) -> tuple[Tensor, Cache]:
-        """Run the decoder for one position; the logits equal those of a full pass without dropout.
+        """Run the decoder for one position; the logits equal those of a full call without dropout.
 
         Args:
             tokens: (B,) integers, the tokens at position `index` (id 1 at index 0).
@@ -66,7 +66,7 @@ class _Decoder(FunctionalModel):
         return logits, {**cache, "target_mask": mask, "blocks": blocks}
 
     def prefill(self, tokens: Tensor, count: Any, cache: Cache) -> Cache:
-        """Run the first positions in one pass; the cache equals that of one `step` after another.
+        """Run the first positions in one call; the cache equals that after as many calls of `step`.
 
         Args:
             tokens: (B, P) integers, the tokens from position 0 on (id 1 at position 0).
@@ -115,7 +115,7 @@ class _Decoder(FunctionalModel):
         mask: Tensor | None = None,
         training: bool | None = None,
     ) -> Tensor:
-        """Apply `apply(x, i)` for every i; universal models add their signals and halting."""
+        """Apply `apply(x, i)` for every i; universal models add signals and halting."""
         progress = None
         for i in range(self.num_layers):
             if self.universal:
@@ -145,7 +145,7 @@ class _Decoder(FunctionalModel):
 
 
 def _input_layers(arguments: dict[str, Any], policy: keras.DTypePolicy) -> dict[str, Any]:
-    """Make the layers between token ids and the first block, by name."""
+    """Create the layers between token ids and the first block, by name."""
     size, width = arguments["vocabulary_size"], arguments["hidden_dim"]
     return {
         "token_embedding": TokenEmbedding(size, width, dtype=policy, name="token_embedding"),
@@ -164,7 +164,7 @@ def _blocks(
     policy: keras.DTypePolicy,
     **options: Any,
 ) -> list[Any]:
-    """Make `count` encoder or decoder blocks."""
+    """Create `count` encoder or decoder blocks."""
     attention, given = arguments["attention"], arguments["attention_options"]
     return [
         kind(
@@ -187,7 +187,7 @@ def _norm(name: str, policy: keras.DTypePolicy) -> LayerNormalization:
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class Transformer(_Decoder):
-    """Sequence to sequence: reads a source, then predicts each target token from the previous ones.
+    """Encode a source sequence, and predict each target token from the previous ones.
 
     x = √D·table[source] + position;  x = EncoderBlock(x), num_layers times;  z = LayerNorm(x)
     y = √D·table[target] + position;  y = DecoderBlock(y, z), num_layers times;
@@ -195,17 +195,16 @@ class Transformer(_Decoder):
 
     Source, target and output share one table. Padding is id 0: no position attends to it, and its
     logits have no meaning. The logits carry the target's mask, so Keras losses and metrics leave
-    padding out. The target input is the wanted output shifted by one, with id 1 (the end of the
+    padding out. The target input is the desired output shifted by one, with id 1 (the end of the
     sequence, also used as start symbol) in front. Sequences may have any length.
 
-    `start_cache` and `step` serve the searches, and `prefill` reads the given beginning of the
-    answers in one pass (`models.with_prompt`).
+    The searches use `start_cache` and `step`, and `prefill` for a prompt (`models.with_prompt`).
 
     With `universal=True` the model applies a single encoder block and a single decoder block
     `num_layers` times each, and adds the position and a learned step vector before every
-    application (Universal Transformer). With `adaptive=True` too, each position halts on its own,
-    at the latest after `num_layers` applications (`layers.AdaptiveHalting`). Its output is the
-    weighted mean of its states, and training adds the cost of pondering to the loss.
+    application (Universal Transformer). With `adaptive=True` in addition, each position halts
+    separately, after at most `num_layers` applications (`layers.AdaptiveHalting`). Its output is
+    the weighted mean of its states, and training adds the cost of pondering to the loss.
 
     Args:
         vocabulary_size: integer above 1, number of token ids including 0 (padding) and 1 (end).
@@ -219,7 +218,7 @@ class Transformer(_Decoder):
         attention_options: dict of further constructor arguments for a named attention.
         dropout: rate in [0, 1) of every dropout. Defaults to 0.1.
         universal: whether the blocks share their weights. Defaults to False.
-        adaptive: whether each position of a universal model halts on its own. Defaults to False.
+        adaptive: whether each position of a universal model halts separately. Defaults to False.
         halting_options: dict of constructor arguments of `layers.AdaptiveHalting`, for an adaptive
             model.
         **kwargs: `name`, `trainable` and `dtype` (a policy; the logits are always float32).
@@ -275,7 +274,7 @@ class Transformer(_Decoder):
                 f"Received: halting_options={halting_options}, adaptive=False"
             )
         policy = policy_of(kwargs.pop("dtype", None))
-        # A layer given as `attention` becomes plain config once; every block copies it from there.
+        # Serialize a layer given as `attention` once; every block creates its copy from that.
         attention = AttentionChoice(attention, num_heads, None, attention_options).attention
         self._arguments = given = arguments_of(
             Transformer.__init__,
@@ -339,7 +338,7 @@ class Transformer(_Decoder):
         return {"logits": logits, "weights": ops.stack(weights, axis=1)}
 
     def start_cache(self, source: Tensor, length: Any) -> Cache:
-        """Encode `source` (B, S) and make room for `length` target tokens, for `step`.
+        """Encode `source` (B, S), and return a cache for `length` target tokens, for `step`.
 
         Every tensor of the cache has the batch as first axis, so a search may repeat, drop and
         reorder rows.
@@ -378,18 +377,18 @@ class Transformer(_Decoder):
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class CausalTransformer(_Decoder):
-    """A language model: predicts each token of a sequence from the previous ones.
+    """Predict each token of a sequence from the previous ones: a language model.
 
     x = √D·table[ids] + position;  x = DecoderBlock(x), num_layers times;
     logits = LayerNorm(x)·tableᵀ
 
     The blocks are `layers.TransformerDecoder` without an encoder: position t sees positions 0 … t.
-    With `normalize_first=False` the blocks end with a norm, and there is no last norm. Input and
+    With `normalize_first=False` the blocks end with a norm, so there is no final norm. Input and
     output share one table. Padding is id 0: no position attends to it, and its logits have no
     meaning. The logits carry the mask of the ids, so Keras losses and metrics leave padding out.
-    The input is the wanted output shifted by one, with id 1 (the end of the sequence, also used as
-    start symbol) in front. Sequences may have any length. Where CoDA centres, it takes means over
-    the positions that each query sees.
+    The input is the desired output shifted by one, with id 1 (the end of the sequence, also used as
+    start symbol) in front. Sequences may have any length. If CoDA subtracts means, it takes them
+    over the positions that each query sees.
 
     Args:
         vocabulary_size: integer above 1, number of token ids including 0 (padding) and 1 (end).
@@ -464,7 +463,7 @@ class CausalTransformer(_Decoder):
         self.dtype_policy = policy
 
     def start_cache(self, batch_size: Any, length: Any) -> Cache:
-        """Make room for `length` tokens in each of `batch_size` rows, for `step`.
+        """Return a cache for `length` tokens in each of `batch_size` rows, for `step`.
 
         Every tensor of the cache has the batch as first axis, so a search may repeat, drop and
         reorder rows.
@@ -483,13 +482,13 @@ class CausalTransformer(_Decoder):
     ) -> tuple[Tensor, Tensor]:
         """Continue each prompt, one position at a time from the cache.
 
-        The model reads the prompts in one pass, up to the end of the shortest one
-        (`models.with_prompt`). It leaves out padding in a prompt, wherever it stands: the answer is
-        the same as for the prompt without it. An end token in a prompt ends nothing.
+        The model processes the prompts in one call, up to the end of the shortest
+        (`models.with_prompt`). Padding anywhere in a prompt is ignored, and an end token in a
+        prompt does not end the sequence.
 
         Args:
-            prompt: ids (B, P), integers below `vocabulary_size`, without the start symbol; shorter
-                prompts are padded, on either side. P may be 0.
+            prompt: ids (B, P), integers below `vocabulary_size`, without the start symbol; pad
+                shorter prompts on either side. P may be 0.
             length: largest number of tokens, including the prompt; at least P.
             search: `models.greedy_search` (the default), `models.beam_search` or
                 `models.sampling_search`.
@@ -497,8 +496,8 @@ class CausalTransformer(_Decoder):
 
         Returns:
             Tokens (B, length), int32, that begin with the tokens of the prompt, and the
-            log-probability (B,) of the tokens after the prompt. Padding fills what follows the end
-            of a sequence.
+            log-probability (B,) of the tokens after the prompt. Padding follows the end of a
+            sequence.
 
         Raises:
             ValueError: if the prompt is not a matrix of integers, or longer than `length`.
@@ -528,12 +527,12 @@ class CausalTransformer(_Decoder):
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class TransformerClassifier(FunctionalModel):
-    """Classifies a text by Transformer encoder blocks, the mean over positions, a linear layer.
+    """Classify a text with Transformer encoder blocks, a mean over positions and a linear layer.
 
     x = √D·table[ids] + position;  x = EncoderBlock(x), num_layers times;
     logits = W·mean_t LayerNorm(x)_t + b
 
-    Padding is id 0 and changes nothing (Tensor2Tensor's mean counts it). A text that is all padding
+    Padding is id 0 and has no effect (Tensor2Tensor's mean includes it). A text of padding alone
     gives the logits b.
 
     Args:

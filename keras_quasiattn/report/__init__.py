@@ -1,6 +1,6 @@
 """Pages and figures that show what a model attends to.
 
-`token_table` needs no extra; drawing needs the extra `report`. `write_report` reads training runs:
+`token_table` needs no extra; figures need the extra `report`. `write_report` reads training runs;
 it is defined in `keras_quasiattn.lab.report`, which is imported on first use and needs the extra
 `tasks`.
 """

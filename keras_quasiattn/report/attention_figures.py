@@ -20,8 +20,8 @@ class AttentionFigures:
     """Histograms of a model's attention matrices over [−1, 1], on one fixed batch.
 
     The histograms leave out masked pairs. Each measurement runs the model once, without dropout and
-    in one graph. It changes nothing that training depends on, except that gates with
-    `inference="sample"` draw random numbers.
+    in one graph. It does not affect training, except that gates with `inference="sample"` draw
+    random numbers.
 
     Args:
         model: a built model.
@@ -67,7 +67,7 @@ class AttentionFigures:
 
 
 def _histogram(recorded: Recorded) -> Any:
-    import tensorflow as tf  # not `require`: AutoGraph warns of what that calls
+    import tensorflow as tf  # not `require`: AutoGraph warns about its calls
 
     values = tf.cast(recorded.values, tf.float32)  # (..., T, S), or (..., T) if pooled
     bins = tf.cast(tf.floor((values + 1) * (BINS / 2)), tf.int32)
@@ -94,7 +94,7 @@ def shares(counts: list[float]) -> dict[str, float]:
 
 
 def scalars_of(figures: Mapping[str, Mapping[str, list[float]]]) -> dict[str, float]:
-    """Return a measurement as single numbers: shares, densities, α and β of heads, temperatures.
+    """Return a measurement as scalars: shares, densities, α and β per head, temperatures.
 
     >>> sorted(scalars_of(
     ...     {"matrices": {"a/gates": [0] * 39 + [4]}, "scalars": {"a/alpha": [1.0, 2.0]}}

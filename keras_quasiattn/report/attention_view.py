@@ -1,4 +1,4 @@
-"""The heat maps of a call of any layer or model, in a notebook or a file."""
+"""Heat maps of a call of any layer or model, in a notebook or a file."""
 
 import html
 import numbers
@@ -39,7 +39,7 @@ class AttentionView:
             temporary.write_text(self.html(), encoding="utf-8")
 
     def figure(self, number: int = 0, head: int = 0) -> Drawing:
-        """Return one map as a drawing, with `light` and `dark` SVG and `png`.
+        """Return one map as a `Drawing`, with `light` and `dark` SVG and `png`.
 
         Args:
             number: which map. Defaults to 0.
@@ -70,8 +70,8 @@ def show(
             `keras.layers.MultiHeadAttention`.
         *args: positional arguments of the call.
         tokens: one list of tokens per sequence, with a token for every position, padding included.
-            Each axis gets the list of its length; if two lists have that length, rows get the first
-            and columns the last. Defaults to position numbers.
+            Each axis is labelled with the list of its length; if two lists have the same length,
+            rows get the first and columns the last. Defaults to position numbers.
         index: which example of the batch to show. Defaults to 0.
         title: the heading. Defaults to the layer's name.
         **kwargs: further arguments of the call, such as masks.
@@ -80,9 +80,9 @@ def show(
         A view that a notebook shows, with `save(file)` and `figure(number, head)`.
 
     Raises:
-        ValueError: no such attention layer was called, `tokens` are not lists, no sequence has as
-            many positions as one of them, or the batch has no example `index`.
-        UserError: when it is shown, if jinja2 (or for `figure` matplotlib) is not installed.
+        ValueError: no such attention layer was called, `tokens` are not lists, a list has a
+            different length from every sequence, or the batch has no example `index`.
+        UserError: on display, if jinja2 (or for `figure` matplotlib) is not installed.
 
     Example:
     >>> from keras_quasiattn.layers import CoDA
@@ -108,7 +108,7 @@ def show(
 
 
 def _texts(tokens: Any) -> list[list[str]]:
-    """The tokens as texts: those of a vocabulary may be bytes, and ids are numbers."""
+    """Return the tokens as strings: tokens of a vocabulary may be bytes, and ids are numbers."""
     if isinstance(tokens, (str, bytes, Mapping)) or any(
         isinstance(one, (str, bytes)) or not isinstance(one, Iterable) for one in tokens
     ):

@@ -27,11 +27,11 @@ _SETTINGS = {
     "figure.constrained_layout.use": True,
     "savefig.transparent": False,
 }
-# By update: the mean, the least and the largest value of some runs, and their number.
+# By update: the mean, smallest and largest value over some runs, and their number.
 Curve = list[dict[str, Any]]
 
 _SHEETS = {"light": "default", "dark": "dark_background"}
-# Colours that people with any colour vision tell apart, from Okabe and Ito, for either sheet.
+# Colours that are distinct for any colour vision, from Okabe and Ito, on light and dark pages.
 _COLOURS = {
     "light": ("#0072b2", "#d55e00", "#009e73", "#b5568f", "#b07c00", "#3a87c0", "#6a3d9a"),
     "dark": ("#56b4e9", "#ff8a4c", "#2cc79a", "#e79bc4", "#f2c14e", "#9ad1f5", "#b79ce0"),
@@ -109,10 +109,10 @@ class Drawing:
 def curves_of(
     histories: Iterable[tuple[str, Sequence[Mapping[str, Any]]]], figure: str
 ) -> dict[str, Curve]:
-    """Return the curve of each group of runs, at the updates that all its runs have.
+    """Return the curve of each group of runs at the updates that all its runs share.
 
     Args:
-        histories: for each run, the name of its group, such as its model, and its history.
+        histories: for each run, the name of its group, such as its model, and its training history.
         figure: name of the metric, such as "loss"; runs without it are left out.
 
     >>> histories = [("coda", [{"step": 5, "loss": 2.0}]), ("coda", [{"step": 5, "loss": 4.0}])]
@@ -154,7 +154,7 @@ def learning_curves(
     *,
     small: bool = False,
 ) -> Drawing:
-    """Plot one line per model, the range of its runs shaded.
+    """Plot one line per model, with the range of its runs shaded.
 
     Like figures 4 and 5 of the Conflict paper.
 
@@ -201,7 +201,7 @@ def learning_curves(
 
 
 def heat_map(name: str, shown: HeatMap, head: int = 0) -> Drawing:
-    """Plot the matrices of one head side by side: red above zero, white at zero, blue below.
+    """Plot the matrices of one head side by side: red above zero, white at zero, blue below zero.
 
     Like figure 1 of the CoDA paper.
     """

@@ -15,7 +15,7 @@ from keras_quasiattn.report.readable import readable
 BUDGET = 24_000_000
 _HIDDEN = -32768  # stands for a masked pair
 _LARGEST = 32767
-# What the names of matrices in an answer start with.
+# Prefixes of the names of matrices in an answer.
 _MATRICES = ("weights", "attention", "conflict")
 
 
@@ -24,7 +24,7 @@ class Panel:
     """One matrix with all its heads.
 
     Args:
-        title: the matrix in the paper's letters, or what it weighs.
+        title: the matrix in the paper's notation, or what it weights.
         values: (N, T, S), NaN at masked pairs.
         rows: T tokens.
         columns: S tokens.
@@ -39,7 +39,7 @@ class Panel:
     def limit(self) -> float:
         """The value of the strongest colour: the largest of all heads, rounded up to 1, 2 or 5.
 
-        So small weights are seen, and equal colours of two heads mean equal values.
+        Small weights are thus visible, and the same colour means the same value in every head.
 
         >>> Panel("M", np.array([[[0.04, -0.01]]]), [""], ["a", "b"]).limit
         0.05
@@ -55,20 +55,20 @@ class Panel:
 
 @dataclasses.dataclass(frozen=True)
 class HeatMap:
-    """Matrices shown side by side: those of one call of one layer, or attention and conflict."""
+    """Matrices shown side by side: from one call of one layer, or attention and conflict."""
 
     name: str
     panels: list[Panel]
 
     @property
     def heads(self) -> int:
-        """The largest number of heads in a panel."""
+        """The largest number of heads of any panel."""
         return max(len(panel.values) for panel in self.panels)
 
 
 @dataclasses.dataclass(frozen=True)
 class Example:
-    """One text or pair, with the answer to it and all heat maps of it."""
+    """One text or pair with its answer and heat maps."""
 
     name: str
     answer: str
@@ -82,8 +82,8 @@ def heat_maps(
 
     Args:
         maps: the maps of `probe`, after `with_owners`.
-        tokens: by sequence, its tokens in this example, without padding. Each axis gets the tokens
-            of the sequence that owns it, or else numbers of positions.
+        tokens: the tokens of each sequence in this example, by name, without padding. Each axis is
+            labelled with the tokens of its sequence, or else with position numbers.
         index: which example. Defaults to 0.
     """
     found: list[tuple[tuple[str, int], HeatMap]] = []
@@ -96,7 +96,7 @@ def heat_maps(
             if recorded.visible is not None:
                 visible = keras.ops.convert_to_numpy(recorded.visible)
             values = np.where(visible, values, np.nan)
-            # A matrix of batch 1 holds for all examples.
+            # A matrix with batch size 1 applies to all examples.
             values = values[min(index, len(values) - 1)]
             # (N, T, S); pooled: (1, 1, S). The slices below cut off the padding.
             values = values.reshape((-1, *((1,) * (2 - values.ndim)), *values.shape[-2:]))
@@ -168,7 +168,7 @@ def _filled(tokens: object, size: int) -> list[str]:
 
 
 def block_size(examples: Iterable[Example], budget: int = BUDGET) -> int:
-    """Return how many positions per side share a cell if all matrices take `budget` bytes."""
+    """Return the cell size, in positions per side, at which all matrices fit `budget` bytes."""
     entries = sum(
         panel.values.size for one in examples for shown in one.maps for panel in shown.panels
     )
@@ -191,7 +191,7 @@ def pooled(values: np.ndarray, block: int) -> np.ndarray:
     # (T, S) padded to (rows · block, columns · block), then (rows, block, columns, block)
     blocks = np.pad(values, padding, constant_values=np.nan).reshape(rows, block, columns, block)
     cells = blocks.transpose(0, 2, 1, 3).reshape(rows, columns, block * block)
-    # (rows, columns): where in its cell the strongest value is
+    # (rows, columns): the index of the strongest value in each cell
     strongest = np.argmax(np.where(np.isnan(cells), -1, np.abs(cells)), axis=-1)
     return np.take_along_axis(cells, strongest[..., None], axis=-1)[..., 0]
 

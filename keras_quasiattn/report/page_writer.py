@@ -1,4 +1,4 @@
-"""The HTML page of a report: one file that contains everything."""
+"""The HTML page of a report, a self-contained file."""
 
 import base64
 import dataclasses
@@ -16,14 +16,14 @@ _VERDICTS = {None: "", True: "Right answers", False: "Mistakes, the surest first
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """A cell of a table with more than its text.
+    """A table cell with more than text.
 
     Args:
         text: what it says.
-        heading: whether it names its row.
-        shade: how strongly it is coloured, from 0 to 1; None for no colour.
-        right: whether the colour means that something is right.
-        bar: a value and the bounds of its interval in [0, 1], which the page draws as a bar.
+        heading: whether it is the heading of its row.
+        shade: strength of its colour, from 0 to 1; None for no colour.
+        right: whether the colour marks something right.
+        bar: a value and the bounds of its interval in [0, 1], drawn as a bar.
     """
 
     text: str
@@ -69,17 +69,17 @@ def page(
 ) -> str:
     """Render the HTML of a report.
 
-    The template escapes all texts. The page's content security policy allows only the page's script
-    and forbids every request.
+    The template escapes all texts. The page's content security policy allows only its own script
+    and forbids all requests.
 
     Args:
         title: the heading.
         facts: names and values under the heading.
-        notes: lines that say what is missing and why.
+        notes: lines on what is missing and why.
         lead: sections that come first.
         examples: texts or pairs with their heat maps.
         texts: answers with their `input` and the name of their `model`, and optionally `tokens`
-            with `weights` and `gates`, and `judged`, which says whether the answer is right.
+            with `weights` and `gates`, and `judged`, whether the answer is right.
         sections: further sections, with figures.
 
     Raises:
@@ -122,7 +122,7 @@ def _resource(name: str) -> str:
 
 
 def _payload(examples: Sequence[Example], block: int) -> tuple[dict[str, Any] | None, list[str]]:
-    """Return the script's data: an object with names and tokens, an encoded matrix per head."""
+    """Return the data of the script: names, tokens and one encoded matrix per head."""
     matrices: list[str] = []
     listed = []
     for example in examples:
@@ -143,7 +143,7 @@ def _payload(examples: Sequence[Example], block: int) -> tuple[dict[str, Any] | 
 
 
 def _groups(answers: Sequence[Mapping[str, Any]], maps: Sequence[str]) -> list[dict[str, Any]]:
-    """Group the answers by model and, where they are judged, into right answers and mistakes."""
+    """Group the answers by model and, if judged, into right answers and mistakes."""
     groups = []
     for model in dict.fromkeys(answer["model"] for answer in answers):
         own = [answer for answer in answers if answer["model"] == model]

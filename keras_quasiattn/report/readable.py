@@ -1,4 +1,4 @@
-"""Untrusted text, made safe to show on a page, in a figure or on a terminal."""
+"""Make untrusted text safe to show on a page, in a figure or on a terminal."""
 
 import unicodedata
 

@@ -11,12 +11,12 @@ _BAR, _LONGEST = 30, 200
 def token_table(answer: Mapping[str, Any]) -> str:
     """Return an answer as lines: the label and its probability, then tokens, gates and weights.
 
-    A closed gate is shown as `-`, an open one as `+`. The length of the bar is the weight relative
-    to the largest weight.
+    A closed gate is shown as `-`, an open one as `+`. The length of a bar is the weight relative to
+    the largest.
 
     Args:
         answer: a task's answer with `label`, `classes`, `probabilities` and `tokens`, and
-            optionally `gates`, `weights` and `weights_of`, which says what the weights are.
+            optionally `gates`, `weights` and `weights_of`, the name of the weights.
 
     Example:
     >>> answer = {

@@ -1,7 +1,7 @@
-"""Models for other programs: SavedModels for servers, and files for ONNX, LiteRT and OpenVINO.
+"""Export models: SavedModels for servers, and files for ONNX Runtime, LiteRT and OpenVINO.
 
 This package works on any Keras model or SavedModel. The functions that export a training run are
-defined in `keras_quasiattn.lab.serving`, which is imported when one of them is first used.
+defined in `keras_quasiattn.lab.serving`, which is imported on first use.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Runs `c_session` in a separate process with limited time and memory."""
+"""Run `c_session` in a separate process with limited time and memory."""
 
 import importlib.util
 import json
@@ -15,7 +15,7 @@ from keras_quasiattn.serving.c_session import packed, unpacked
 
 _PROGRAM = Path(__file__).with_name("c_session.py")
 _LIBRARIES = ("libtensorflow_framework.so.2", "libtensorflow_cc.so.2")
-# Bytes that a check may use: for the libraries and a batch of 64, and for copies of the model.
+# Bytes that a check may use for the libraries and a batch of 64, and per copy of the model.
 _MEMORY: Final = 8 * 2**30
 _COPIES: Final = 4
 # -I isolates it from the current folder, PYTHONPATH and the user's packages.
@@ -27,8 +27,8 @@ def run_c_session(
 ) -> dict[str, Any]:
     """Run a job in `c_session` and return its result.
 
-    A SavedModel is a program. The process that runs it has the rights of this one, but its time and
-    memory are limited.
+    A SavedModel is a program. The process that runs it has the same permissions as this one, but
+    limited time and memory.
 
     Args:
         path: the SavedModel's folder; None asks for the registered ops and kernels.
@@ -49,7 +49,7 @@ def run_c_session(
         "memory": _MEMORY + _COPIES * _size(path),
         **job,
     }
-    # Files, not pipes: their size is limited, and the process never waits for a reader.
+    # Files, not pipes: the process cannot exceed their size limit and never waits for a reader.
     with tempfile.TemporaryFile() as reply, tempfile.TemporaryFile() as errors:
         try:
             ended = subprocess.run(

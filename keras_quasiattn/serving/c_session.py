@@ -1,9 +1,9 @@
-"""A program that runs a SavedModel with TensorFlow's C library alone.
+"""A program that runs a SavedModel with only TensorFlow's C library.
 
-It is started by its path, so that no Python of TensorFlow (which imports Keras), tensorflow-text or
-this package takes part in the answers; the result says which of them were imported. The program
-reads its job as JSON from standard input and writes its result as JSON to the file descriptor that
-the first argument names. A model may therefore print anything, and its output is read as data only.
+It is started by its path, so that no Python code of TensorFlow (which imports Keras),
+tensorflow-text or this package affects the answers; the result lists any that were imported. The
+program reads its job as JSON from standard input and writes its result as JSON to the file
+descriptor given as the first argument. Whatever the model prints thus cannot corrupt the result.
 Other modules import only `packed` and `unpacked`.
 """
 

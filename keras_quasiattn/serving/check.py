@@ -1,4 +1,4 @@
-"""A check, without a server, that a SavedModel loads in one and gives the recorded answers."""
+"""Check without a server that a SavedModel would load in one and give the recorded answers."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,21 +16,21 @@ from keras_quasiattn.serving.warm_up import RecordedRequest, need_serving_api, r
 from keras_quasiattn.serving.xla_buckets import BATCHES
 
 _PERCENTILES = (50, 90, 99)
-# Largest accepted difference, relative to an output's largest number if that exceeds 1: the
-# kernels of another machine may add in another order.
+# Largest accepted difference, relative to an output's largest number if that exceeds 1: the kernels
+# of another machine may add in a different order.
 _ROUNDING = 1e-4
 
 
 def serve_check(path: str | Path, *, repetitions: int = 100) -> Iterator[str]:
-    """Check an exported version as far as possible without a server; yield findings line by line.
+    """Check an exported version as far as possible without a server; yield one line per finding.
 
     The files must match their manifest. A stock server must link every op of the graph, and only a
-    model that was exported to be compiled may require XLA, which servers leave off on CPUs. Then
-    TensorFlow's C library loads the SavedModel in a separate process, with the kernels of
-    tensorflow-text but without the Python of TensorFlow, Keras or this package. It runs the
-    recorded requests again, which must give the recorded answers. Then it runs the example of each
-    signature in batches of 1, 8 and 64. The latencies are times within the C library: without a
-    network, a queue or other requests.
+    model exported for compilation may require XLA, which servers disable on CPUs. TensorFlow's C
+    library then loads the SavedModel in a separate process, with the kernels of tensorflow-text but
+    without the Python code of TensorFlow, Keras or this package. It repeats the recorded requests,
+    which must give the recorded answers, and runs the example of each signature in batches of 1, 8
+    and 64. Latencies are measured inside the C library, without a network, a queue or other
+    requests.
 
     Args:
         path: folder of one version, with `saved_model.pb`.
@@ -80,7 +80,7 @@ def serve_check(path: str | Path, *, repetitions: int = 100) -> Iterator[str]:
 
 
 def _read_graph(path: Path) -> Any:
-    """Read the `MetaGraphDef` that a server loads: the one tagged 'serve'."""
+    """Read the `MetaGraphDef` that a server loads, tagged 'serve'."""
     from google.protobuf.message import DecodeError
     from tensorflow.core.protobuf import saved_model_pb2
 
@@ -100,7 +100,7 @@ def _read_graph(path: Path) -> Any:
 
 
 def _is_compiled(path: Path) -> bool:
-    """Return whether the version's description says that XLA must compile the model."""
+    """Return whether the version's description requires XLA to compile the model."""
     try:
         return bool(dict(json.loads((path / ABOUT).read_text(encoding="utf-8"))).get("compiled"))
     except (OSError, TypeError, ValueError):
@@ -133,7 +133,7 @@ def _check_ops(path: Path, graph: Any) -> Iterator[str]:
 def _request(
     path: Path, graph: Any, record: RecordedRequest
 ) -> tuple[dict[str, np.ndarray], list[str]]:
-    """Return the inputs of a record by tensor name, and the names of the tensors to fetch."""
+    """Return the inputs of a record by tensor name, and the names of the output tensors."""
     if record.signature not in graph.signature_def:
         raise UserError(
             f"{path} has a recorded request for the signature {record.signature!r}, "
@@ -145,7 +145,7 @@ def _request(
         or not record.answer.keys() <= signature.outputs.keys()
     ):
         raise UserError(
-            f"{path} has a recorded request whose inputs or outputs are not those of its signature "
+            f"{path} has a recorded request whose inputs or outputs do not match its signature "
             f"{record.signature!r}"
         )
     inputs = {signature.inputs[name].name: value for name, value in record.inputs.items()}

@@ -1,4 +1,4 @@
-"""Conversion of any Keras model for ONNX Runtime, LiteRT or OpenVINO, checked in that runtime."""
+"""Convert any Keras model for ONNX Runtime, LiteRT or OpenVINO, and check it in that runtime."""
 
 import contextlib
 import importlib
@@ -15,7 +15,7 @@ import numpy as np
 from keras_quasiattn.errors import UserError
 
 OUTPUT: Final = "logits"
-# Largest accepted difference, relative to the answer's largest number if that exceeds 1.
+# Largest accepted difference, relative to the largest number of the answer if above 1.
 _ROUNDING = 1e-4
 
 Inputs = Mapping[str, np.ndarray]
@@ -31,7 +31,7 @@ class Runtime(NamedTuple):
             `RUNTIMES` installs them.
         file: name of the file that the runtime loads.
         write: writes a functional model, whose outputs are a dictionary, to a path.
-        load: loads that path and returns a function from inputs to outputs, both arrays by name.
+        load: loads that file and returns a function from inputs to outputs, both arrays by name.
     """
 
     name: str
@@ -77,13 +77,13 @@ def convert_model(
 
     Returns:
         The largest difference between the two answers, relative to the largest number of the
-        model's own answer if that exceeds 1.
+        model's answer if above 1.
 
     Raises:
         UserError: the runtime cannot convert or run the model, or its answers differ.
     """
     named = keras.Model(model.input, {OUTPUT: model(model.input)}, name="model")
-    # Before the conversion: Keras exports no model that has not been called.
+    # Call the model first: Keras exports only models that have been called.
     expected = [_own_answer(named, inputs) for inputs in batches]
     with _as_user_error(f"{runtime.name} cannot convert this model"):
         runtime.write(named, folder / runtime.file)
@@ -118,7 +118,7 @@ def _difference(runtime: str, answer: Answer, inputs: Inputs, expected: np.ndarr
 
 @contextlib.contextmanager
 def _as_user_error(what: str) -> Iterator[None]:
-    """Turn an error of a converter or runtime, each of which raises its own, into a `UserError`."""
+    """Turn any error of a converter or runtime into a `UserError`."""
     try:
         yield
     except OSError:

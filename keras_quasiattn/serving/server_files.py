@@ -1,4 +1,4 @@
-"""The folder that a model server reads: versions of models, `models.config`, batching."""
+"""The folder that a model server reads: model versions, `models.config` and batching parameters."""
 
 import contextlib
 import fcntl
@@ -16,7 +16,7 @@ MODELS: Final = "models.config"
 BATCHING: Final = "batching_parameters.txt"
 # The description of a version; TensorFlow Serving ignores it.
 ABOUT: Final = Path("assets.extra") / "about.json"
-# Where the stock server image expects the folder of all models.
+# Folder of all models in the stock server image.
 MOUNT: Final = "/models"
 _HIGHEST = 2**63 - 1  # the largest version number that a server reads
 

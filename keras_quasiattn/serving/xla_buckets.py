@@ -1,4 +1,4 @@
-"""Models that XLA compiles inside a SavedModel, for servers on CPUs: one program per bucket."""
+"""Models compiled by XLA inside a SavedModel, one program per bucket, for servers on CPUs."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
@@ -12,7 +12,7 @@ _NONE: Final = 2**31 - 1
 
 
 class Buckets(NamedTuple):
-    """The sizes to which a compiled model pads, because XLA compiles each pair of them anew.
+    """The sizes to which a compiled model pads, because XLA compiles every new size again.
 
     A larger batch is padded to a multiple of the largest size.
 
@@ -34,9 +34,9 @@ class Buckets(NamedTuple):
 
 
 class CompiledModel:
-    """A model of which XLA compiles each call; a serving signature uses it in the model's place.
+    """A wrapper that makes XLA compile each call of a model, for use in serving signatures.
 
-    Each call pads the ids with 0 to the next bucket, and cuts the outputs back. The models mask
+    Each call pads the ids with 0 to the next bucket, and cuts the outputs to size. The models mask
     padding, so neither padding nor an empty row changes an answer.
 
     Args:
@@ -78,7 +78,7 @@ class CompiledModel:
 
 
 def _axes(function: Callable[..., Any], inputs: int) -> list[list[int | None]]:
-    """Find out, from two calls with different sizes, what determines each axis of each output.
+    """Determine, from two calls with different sizes, what sets the length of each output axis.
 
     An axis is 0 if it has the length of the batch, n if it has the length of the n-th input's
     texts, None if its length is fixed.

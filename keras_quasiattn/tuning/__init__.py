@@ -1,6 +1,6 @@
-"""Search with KerasTuner, of the attention in any Keras model or of a task's options.
+"""Search with KerasTuner over the attention of any Keras model or the options of a task.
 
-`choose_attention` needs KerasTuner alone. `search` and `search_space` work on tasks: they are
+`choose_attention` needs only KerasTuner. `search` and `search_space` work on tasks; they are
 defined in `keras_quasiattn.lab.tuning`, which is imported on first use and needs the extra `tasks`.
 """
 

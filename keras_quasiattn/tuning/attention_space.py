@@ -1,4 +1,4 @@
-"""The attention of any Keras model as hyperparameters of KerasTuner."""
+"""Make the attention of any Keras model a hyperparameter of KerasTuner."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,23 +20,23 @@ def choose_attention(
 ) -> dict[str, Any]:
     """Declare which attention to use, and its options, as hyperparameters; return the choice.
 
-    Call it in the function that builds your model, and give that function to any tuner of
-    KerasTuner; no task or run folder is needed. The hyperparameters are `name` and, active only
-    where that attention is chosen, "`name`.ATTENTION.OPTION". By default every attention has its
-    default options, and so the same number of configurations: the best of a hundred configurations
-    of one attention says little beside the best of three of another. Values of one option may have
-    several types, such as `{"entmax": {"alpha": [1.5, "learned"]}}`; KerasTuner, whose choices have
-    one type, then shows their JSON.
+    Call it in the function that builds your model, and pass that function to any KerasTuner tuner;
+    no task or run folder is needed. The hyperparameters are `name` and, active only if that
+    attention is chosen, "`name`.ATTENTION.OPTION". By default every attention keeps its default
+    options and is tried equally often: the best of a hundred configurations of one attention cannot
+    be compared with the best of three of another. Values of one option may have several types, such
+    as `{"entmax": {"alpha": [1.5, "learned"]}}`; KerasTuner, whose choices have one type, then
+    shows their JSON.
 
     Args:
-        hp: the hyperparameters that KerasTuner gives to the function.
+        hp: the hyperparameters that KerasTuner passes to the function.
         attention: names as for `layers.TransformerEncoder`; or a dict from names to the values of
-            each option, {} for the defaults alone. None (the default) means all names.
-        name: name of the hyperparameter. A model that chooses several attentions needs a name for
+            each option, {} for the defaults only. None (the default) means all names.
+        name: name of the hyperparameter. A model with several choices needs a different name for
             each. Defaults to "attention".
-        search_options: whether attentions that are given by name alone also search the options for
-            which they propose values. They propose different numbers of them ("coda" many,
-            "softmax" none), so this finds good options, but ranks no attentions. Defaults to False.
+        search_options: whether to also search the options of attentions given only by name.
+            Attentions propose different numbers of values ("coda" many, "softmax" none), so the
+            search finds good options but does not rank attentions. Defaults to False.
 
     Returns:
         `{"attention": ..., "attention_options": {...}}`: arguments of `layers.TransformerEncoder`,
@@ -44,7 +44,7 @@ def choose_attention(
 
     Raises:
         UserError: a name or option is unknown, there is nothing to choose from, or `search_options`
-            is given beside values by option.
+            is combined with values by option.
 
     Example:
     >>> import keras_tuner
@@ -68,7 +68,7 @@ def choose_attention(
             for option, choices in space.items():
                 choice = hp.Choice(f"{name}.{one}.{option}", list(choices))
                 if one == chosen:
-                    # A value that `hp.Fixed` set stands for itself.
+                    # A value set by `hp.Fixed` is used as is.
                     options[option] = choices.get(choice, choice)
     return {"attention": chosen, "attention_options": options}
 
@@ -77,7 +77,7 @@ def _spaces(
     attention: Iterable[str] | Mapping[str, Mapping[str, Sequence[Any]]] | None,
     search_options: bool,
 ) -> dict[str, dict[str, dict[Any, Any]]]:
-    """Return the choices of each option, by the name of the attention."""
+    """Return the choices for each option of each attention."""
     wanted = sorted(ATTENTIONS) if attention is None else attention
     wanted = [wanted] if isinstance(wanted, str) else wanted
     for name in wanted:
@@ -109,15 +109,15 @@ def _spaces(
 
 
 def choices_of(name: str, values: Iterable[Any]) -> dict[Any, Any]:
-    """Return the values by the keys that represent them in KerasTuner.
+    """Map the keys that represent values in KerasTuner to the values.
 
-    KerasTuner's `Choice` has one type and takes booleans for integers. Values that are all texts,
-    all integers or all floats are their own keys. Integers and floats together get floats as keys,
-    so that their order is known. Anything else gets its JSON as key.
+    KerasTuner's `Choice` has one type and takes booleans for integers. Values that are all strings,
+    all integers or all floats are their own keys. A mix of integers and floats gets floats as keys,
+    to keep the order known. Anything else gets its JSON as key.
 
     Args:
-        name: the option that has these values, for errors.
-        values: texts, numbers, booleans, None, or lists and dictionaries of them.
+        name: the option with these values, for error messages.
+        values: strings, numbers, booleans, None, or lists and dictionaries of them.
 
     Raises:
         UserError: there is no value, or one that JSON cannot hold.

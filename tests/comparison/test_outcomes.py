@@ -195,7 +195,7 @@ def test_a_line_that_is_no_record_is_named(name: str, tmp_path: Path) -> None:
     "changed", [{"task": "none"}, {"preset": "none"}, {"command": "quasiattn 'train"}]
 )
 def test_a_record_of_what_there_is_not_is_named(changed: dict, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"runs\.jsonl, line 1: no record of a run"):
+    with pytest.raises(UserError, match=r"runs\.jsonl, line 1: not a record of a run"):
         lines(tmp_path, [{**record("bilstm_soft", 0, 0.5), **changed}])
 
 

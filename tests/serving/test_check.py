@@ -170,10 +170,10 @@ def test_recorded_request_of_another_model(mlu_saved_model: Path, tmp_path: Path
     ):
         list(serve_check(path))
     write_warm_up(path, "mlu", [record._replace(answer={"other": record.answer["answer"]})])
-    with pytest.raises(UserError, match="whose inputs or outputs are not those of its signature"):
+    with pytest.raises(UserError, match="whose inputs or outputs do not match its signature"):
         list(serve_check(path))
     write_warm_up(path, "mlu", [record._replace(inputs={"first": record.inputs["text"]})])
-    with pytest.raises(UserError, match="are not those of its signature 'serving_default'"):
+    with pytest.raises(UserError, match="do not match its signature 'serving_default'"):
         list(serve_check(path))
 
 

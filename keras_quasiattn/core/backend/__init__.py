@@ -1,4 +1,4 @@
-"""Operations that Keras does not have, or does badly on some backend; one module per backend.
+"""Operations that Keras lacks or computes badly on some backend; one module per backend.
 
 - `absolute(x)`: |x|, with derivative 0 at 0.
 - `add_rows(total, x)`: total + Σ_n x[n], in one pass over memory if the backend can.
@@ -8,16 +8,16 @@
 - `highest(x, least)`: the maximum of `least` and of x over its last axis, kept; x may be empty.
 - `in_turn(calls, inputs)`: the outputs of each call. If the backend would run calls at once, they
   run one at a time, forward and backward, so that one call's tensors are in memory.
-- `l1_distances(x, y)`, `l1_gradients(x, y, upstream)`: of (B, T, F) and (B, S, F), by a kernel of
-  the backend; None where it has none.
+- `l1_distances(x, y)`, `l1_gradients(x, y, upstream)`: for (B, T, F) and (B, S, F), by a kernel of
+  the backend; None if it has no such kernel.
 - `keeps_loops(training)`: whether what is called now may hold loops compiled for this process; a
   graph that may be exported, or run elsewhere, must not.
 - `known_content(x)`: `x` as an array, or None while it is traced, or on another device.
-- `loop(lower, upper, body, start)`: `keras.ops.fori_loop` with steps that run one after the other.
-- `map_tiles(function, count, tiles, shared)`: function(index, **tile, **shared) for each index, one
-  after the other, stacked; `tiles` have an axis of `count` in front. The backward pass computes
-  each tile again.
-- `may_branch(x)`: whether a branch that the content of `x` decides is cheaper than both ways.
+- `loop(lower, upper, body, start)`: `keras.ops.fori_loop` whose steps run one after the other.
+- `map_tiles(function, count, tiles, shared)`: call function(index, **tile, **shared) for one index
+  after the other and stack the results; the first axis of `tiles` has length `count`. The backward
+  pass recomputes each tile.
+- `may_branch(x)`: whether branching on the content of `x` is cheaper than computing both branches.
 - `on_accelerator(x)`: whether `x` is, or will be, on a GPU or TPU.
 - `obstacle_to_loops(x)`: why such loops cannot compute from `x` here, to complete "… cannot be
   exported"; None if they can.

@@ -1,4 +1,4 @@
-"""JAX: JAX's elementwise functions and sums, because Keras' versions round float64 to float32."""
+"""JAX: its own elementwise functions and sums, because Keras' versions round float64 to float32."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ loop = ops.fori_loop
 
 
 def absolute(x: Tensor) -> Tensor:
-    """|x|; the derivative of `jax.numpy.abs` at 0 is 1."""
+    """Return |x| with derivative 0 at 0, where `jax.numpy.abs` has 1."""
     return x * stop_gradient(sign(x))
 
 
@@ -53,7 +53,7 @@ def on_accelerator(x: Tensor) -> bool:
 
 
 def runs_op_by_op() -> bool:
-    """False: JAX compiles what it runs."""
+    """Return False: JAX compiles what it runs."""
     return False
 
 
@@ -78,7 +78,7 @@ def known_content(x: Tensor) -> np.ndarray | None:
 
 
 def may_branch(x: Tensor) -> bool:
-    """False: JAX compiles and fuses both ways, and in eager calls compiles a branch every time."""
+    """Return False: JAX fuses both branches, and eagerly it compiles `cond` at every call."""
     return False
 
 
@@ -90,14 +90,14 @@ def needs_static_shapes(x: Tensor) -> bool:
 def in_turn(
     calls: Sequence[Callable[..., tuple[Tensor, ...]]], inputs: Sequence[Sequence[Tensor]]
 ) -> list[tuple[Tensor, ...]]:
-    """Return the outputs of each call; JAX schedules them itself."""
+    """Return the outputs of each call; JAX schedules the calls itself."""
     return [call(*given) for call, given in zip(calls, inputs, strict=True)]
 
 
 def map_tiles(
     function: Callable[..., Tensor], count: Any, tiles: dict[str, Tensor], shared: dict[str, Tensor]
 ) -> Tensor:
-    """Map a function over tiles; `jax.checkpoint` computes each again in the backward pass."""
+    """Map a function over tiles; `jax.checkpoint` recomputes each in the backward pass."""
 
     def of_tile(given: tuple[Tensor, dict[str, Tensor]]) -> Tensor:
         index, own = given

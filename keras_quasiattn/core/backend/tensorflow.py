@@ -23,7 +23,7 @@ def runs_op_by_op() -> bool:
 
     `tf.function(jit_compile=True)` marks the graph around the one it traces with an XLA context.
     TensorFlow has no public name for this mark, so missing attributes are tolerated. If the mark is
-    not found, results are the same, or XLA names the operation that it cannot compile.
+    not found, results are the same, or XLA fails and names the operation it cannot compile.
     """
     graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
     while graph is not None:
@@ -40,12 +40,12 @@ def known_content(x: Tensor) -> np.ndarray | None:
 
 
 def may_branch(x: Tensor) -> bool:
-    """Return True unless XLA compiles the graph: it fuses what the branch would save."""
+    """Return True unless XLA compiles the graph, because XLA fuses what a branch would save."""
     return runs_op_by_op()
 
 
-# The names that Keras gives to the graphs of its steps in `fit`, `evaluate` and `predict`. It keeps
-# these functions out of whatever is saved or exported.
+# The names that Keras gives to its step functions in `fit`, `evaluate` and `predict`. Keras never
+# saves or exports them.
 _STEPS_OF_KERAS = {
     *("one_step_on_data", "one_step_on_iterator", "one_step_on_data_distributed"),
     *("multi_step_on_data", "multi_step_on_iterator"),
@@ -64,8 +64,8 @@ def obstacle_to_loops(x: Tensor) -> str | None:
 def keeps_loops(training: bool) -> bool:
     """Return True eagerly, in training steps, and in steps of Keras.
 
-    These graphs are neither exported nor sent to another machine, unless the distribution strategy
-    has other machines; any other graph may be.
+    Such graphs are never exported, and run on another machine only if the distribution strategy has
+    one. Any other graph may be exported.
     """
     if tf.executing_eagerly():
         return True
@@ -75,13 +75,13 @@ def keeps_loops(training: bool) -> bool:
 
 
 def _in_step_of_keras() -> bool:
-    """Return whether `fit`, `evaluate` or `predict` is tracing, and no `tf.function` inside it.
+    """Return whether `fit`, `evaluate` or `predict` is tracing, outside any inner `tf.function`.
 
-    Another function keeps what was traced, and may be exported later.
+    An inner function keeps its trace and may be exported later.
     """
     graph, functions = tf.compat.v1.get_default_graph(), set()
     while graph is not None:
-        if type(graph).__name__ == "FuncGraph":  # a loop or a branch is a subclass
+        if type(graph).__name__ == "FuncGraph":  # loops and branches have a subclass
             functions.add(graph.name)
         graph = getattr(graph, "outer_graph", None)
     return bool(functions) and functions <= _STEPS_OF_KERAS
@@ -98,12 +98,12 @@ def highest(x: Tensor, least: float) -> Tensor:
 
 
 def add_rows(total: Tensor, x: Tensor) -> Tensor:
-    """Return the sum total + Σ_n x[n], N known; `tf.reduce_sum` takes twice as long."""
+    """Return total + Σ_n x[n] for a known N; `tf.reduce_sum` takes twice as long."""
     return tf.add_n([total, *tf.unstack(x)])
 
 
 def loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], start: Any) -> Any:
-    """`keras.ops.fori_loop` with one step in memory at a time; Keras starts up to ten at once."""
+    """Run `keras.ops.fori_loop` one step at a time; Keras would start up to ten at once."""
     return tf.while_loop(
         lambda index, _: index < upper,
         lambda index, state: (index + 1, body(index, state)),
@@ -126,7 +126,7 @@ def segment_sum(data: Tensor, segment_ids: Tensor, num_segments: Any) -> Tensor:
 
 
 def segment_max(data: Tensor, segment_ids: Tensor, num_segments: Any) -> Tensor:
-    """Return the maxima of rows of `data` (K, ...) by ascending `segment_ids` (K,), 0 for none."""
+    """Return the maxima of rows of `data` (K, ...) by ascending `segment_ids` (K,); 0 for none."""
     return _with_all_segments(tf.math.segment_max(data, segment_ids), num_segments)
 
 
@@ -139,9 +139,9 @@ def _with_all_segments(reduced: Tensor, num_segments: Any) -> Tensor:
 def in_turn(
     calls: Sequence[Callable[..., tuple[Tensor, ...]]], inputs: Sequence[Sequence[Tensor]]
 ) -> list[tuple[Tensor, ...]]:
-    """Return the outputs of calls that run one after the other, forward and backward.
+    """Run the calls one after the other, forward and backward, and return their outputs.
 
-    A token passes from call to call, and its gradient passes back.
+    Each call passes a token to the next one, and the gradient of the token back.
     """
     token, results = tf.zeros(()), []
     for call, given in zip(calls, inputs, strict=True):
@@ -153,7 +153,7 @@ def in_turn(
 
 @tf.custom_gradient
 def _begin(token: Tensor, *inputs: Tensor) -> WithGradient:
-    """Make the inputs wait for the token; backward, its gradient waits for theirs."""
+    """Make the inputs wait for the token, and its gradient for theirs in the backward pass."""
 
     def gradient(upstream: Tensor, *upstreams: Tensor) -> tuple[Tensor, ...]:
         return (*_after(upstreams, upstream), *upstreams)
@@ -163,7 +163,7 @@ def _begin(token: Tensor, *inputs: Tensor) -> WithGradient:
 
 @tf.custom_gradient
 def _end(token: Tensor, *outputs: Tensor) -> WithGradient:
-    """Make the token wait for the outputs; backward, their gradients wait for the token's."""
+    """Make the token wait for the outputs, and their gradients for its own in the backward pass."""
 
     def gradient(upstream: Tensor, *upstreams: Tensor) -> tuple[Tensor, ...]:
         return (upstream, *_after([upstream], *upstreams))
@@ -179,7 +179,7 @@ def _after(first: Sequence[Tensor], *then: Tensor) -> tuple[Tensor, ...]:
 def map_tiles(
     function: Callable[..., Tensor], count: Any, tiles: dict[str, Tensor], shared: dict[str, Tensor]
 ) -> Tensor:
-    """Map a function over tiles, one at a time; the backward pass computes each again."""
+    """Map a function over tiles, one at a time; the backward pass recomputes each."""
     names = (*tiles, *shared)
 
     def of_tile(index: Tensor, *given: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """PyTorch: its own maximum, cumulative sum and segment reductions.
 
-Those of Keras round float64 to float32, and its segment reductions fail on empty data.
+Keras' maximum and cumulative sum round float64 to float32, and its segment reductions fail on empty
+data.
 """
 
 import functools
@@ -36,15 +37,15 @@ def add_rows(total: Tensor, x: Tensor) -> Tensor:
 
 
 def l1_distances(x: Tensor, y: Tensor) -> Tensor:
-    """‖x[t] − y[s]‖₁ as (B, T, S), in one kernel."""
+    """Return ‖x[t] − y[s]‖₁ as (B, T, S), computed by one kernel."""
     return torch.cdist(x, y, p=1.0)
 
 
 def l1_gradients(x: Tensor, y: Tensor, upstream: Tensor) -> tuple[Tensor, Tensor]:
     """Return the gradients of Σ upstream · distance, for x (B, T, F) and y (B, S, F).
 
-    The kernel is the derivative of `torch.cdist`. PyTorch's public ways to it would compute
-    the distances again.
+    The kernel is the derivative of `torch.cdist`. PyTorch's public functions for it would recompute
+    the distances.
 
     Args:
         x: (B, T, F).
@@ -67,7 +68,7 @@ def on_accelerator(x: Tensor) -> bool:
 
 
 def runs_op_by_op() -> bool:
-    """True: PyTorch calls a kernel for every operation."""
+    """Return True: PyTorch calls a kernel for every operation."""
     return True
 
 
@@ -103,7 +104,7 @@ def may_branch(x: Tensor) -> bool:
 
 
 def needs_static_shapes(x: Tensor) -> bool:
-    """False: with PyTorch, the size of a tensor may always depend on its content."""
+    """Return False: in PyTorch the size of a tensor may always depend on its content."""
     return False
 
 
@@ -129,7 +130,7 @@ def in_turn(
 def map_tiles(
     function: Callable[..., Tensor], count: Any, tiles: dict[str, Tensor], shared: dict[str, Tensor]
 ) -> Tensor:
-    """Map a function over tiles; checkpoints compute each again in the backward pass."""
+    """Map a function over tiles; checkpointing recomputes each in the backward pass."""
 
     def of_tile(index: int, own: dict[str, Tensor]) -> Tensor:
         return function(index, **own, **shared)

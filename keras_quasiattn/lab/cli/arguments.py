@@ -1,4 +1,4 @@
-"""Options and arguments that several commands have, and texts from the command line."""
+"""Options and arguments shared by several commands, and texts from the command line."""
 
 import os
 import sys
@@ -62,7 +62,7 @@ def assignments(option: str, texts: Iterable[str], example: str) -> Iterable[tup
 
 
 def columns_of(text: str) -> dict[str, str]:
-    """Return the names of the columns in the user's files, by those that a task gives them."""
+    """Map a task's column names to those in the user's files."""
     return dict(assignments("--columns", text.split(","), "text=review"))
 
 

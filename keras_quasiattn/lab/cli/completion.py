@@ -1,4 +1,4 @@
-"""What the shell can complete: names of tasks, models, presets, options and policies."""
+"""Shell completion of the names of tasks, models, presets, options and policies."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -14,7 +14,7 @@ Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
 def names(known: Iterable[str]) -> Complete:
-    """Completes one of some names."""
+    """Return a completer for some names."""
     return lambda context, parameter, begun: _beginning(begun, dict.fromkeys(known, ""))
 
 

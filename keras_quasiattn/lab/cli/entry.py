@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _line_for_data(show: Callable[..., None]) -> Callable[..., None]:
-    """Warnings about the user's data as a line without the place in the code; others as before."""
+    """Print warnings about the user's data as one line without the place in the code."""
 
     def shown(message: Any, category: type[Warning], *place: Any, **options: Any) -> None:
         if issubclass(category, DataWarning):

@@ -1,4 +1,4 @@
-"""`quasiattn evaluate`: what a finished run reaches, beside simple methods."""
+"""`quasiattn evaluate`: metrics of a finished run next to simple baselines."""
 
 import json
 from collections.abc import Sequence
@@ -104,7 +104,7 @@ def evaluate(
 def _baselines(made: "Task", part: str, limit: int | None) -> Any:
     """Return the baselines, which learn from the training data.
 
-    On a file, these may not be at hand.
+    When measuring a file, the training data may be missing.
     """
     from keras_quasiattn.lab.tasks.batches import FILE
 
@@ -132,7 +132,7 @@ def _intervals(reached: "Reached") -> dict[str, list[float]]:
 
 
 def _tables(reached: "Reached") -> str:
-    """Return the figures beside the baselines, the others, and those by class, for a terminal."""
+    """Return tables of metrics with baselines, of other metrics, and of metrics by class."""
     from keras_quasiattn.lab.report.measured import beside_baselines, by_name, other_figures
 
     count = f"{reached.measured.examples:,} examples"

@@ -14,18 +14,18 @@ _CODE = 130
 
 @contextlib.contextmanager
 def interruptible(last_words: str) -> Iterator[threading.Event]:
-    """While the body runs, Control-C raises KeyboardInterrupt, and nothing else is heard of it.
+    """Make Control-C raise KeyboardInterrupt in the `with` block, and silence everything else.
 
-    A KeyboardInterrupt may come out of TensorFlow as another exception, be lost in a callback, or
-    wait for an operation to end, and what it interrupts may write to standard error. So nobody else
-    can write there after Control-C. A process that has not ended after three seconds, or gets
-    another Control-C, is ended; files are written atomically, so a sudden end loses nothing.
+    TensorFlow may turn a KeyboardInterrupt into another exception, lose it in a callback, or delay
+    it until an operation ends, and the interrupted code may write to standard error. Nothing else
+    can therefore write there after Control-C. A process that has not ended after three seconds, or
+    receives another Control-C, is killed; files are written atomically, so nothing is lost.
 
     Args:
         last_words: the line to write to standard error then.
 
     Yields:
-        The event that Control-C was pressed. After the body, its exception, if any, goes on.
+        The event that Control-C was pressed. An exception in the `with` block is raised again.
     """
     pressed, over = threading.Event(), threading.Event()
     hearing, telling = os.pipe()

@@ -1,4 +1,4 @@
-"""Imports Keras and TensorFlow, once a command has something to compute."""
+"""Import Keras and TensorFlow when a command has something to compute."""
 
 import contextlib
 import os
@@ -69,9 +69,9 @@ def waiting(what: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _silent_unless_it_fails() -> Iterator[None]:
-    """Hold back standard error, including C++ output, and write it out if the body raises.
+    """Hold back standard error, including C++ output, and write it if the body raises.
 
-    TensorFlow writes messages to file descriptor 2 while it loads, before it reads any of its own
+    TensorFlow writes messages to file descriptor 2 while it loads, before it reads any of its
     settings.
     """
     sys.stderr.flush()

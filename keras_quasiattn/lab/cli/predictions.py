@@ -108,7 +108,7 @@ def show(run: Path, inputs: tuple[str, ...]) -> None:
 def answers_to(
     folder: Any, made: "Task", inputs: Iterable[str], explained: bool = False
 ) -> list[dict[str, Any]]:
-    """Return the answers of a finished run, after a look at all inputs."""
+    """Return the answers of a finished run, after checking all inputs."""
     texts = list(inputs)
     for text in texts:
         made.check_input(text)
@@ -138,7 +138,7 @@ def _look_at_labels(data: Path, answers: list[dict[str, Any]], labels: list[str]
 
 
 def _judged(answer: dict[str, Any], label: str | None) -> dict[str, Any]:
-    """Return the answer, and whether it is right where the row has a label."""
+    """Return the answer, and whether it is right if the row has a label."""
     if label is None or not label.strip():
         return answer
     return {**answer, "expected": label.strip(), "right": answer["label"] == label.strip()}

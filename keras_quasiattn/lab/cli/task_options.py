@@ -195,7 +195,7 @@ def _own_data_preset(
 
 
 def _confirm_download(made: "tasks.Task") -> None:
-    """Ask before data are downloaded that nobody has named.
+    """Ask before downloading data that the user did not name.
 
     Raises:
         UserError: the answer is no, or there is nobody to ask.
@@ -213,7 +213,7 @@ def _confirm_download(made: "tasks.Task") -> None:
 
 
 def _require_files(options: Mapping[str, Any]) -> None:
-    """Refuse files that are not there, before anything slow begins."""
+    """Raise an error for missing files before anything slow begins."""
     for name in (*SPLITS, "vectors"):
         given = options.get(name) or ""
         if not Path(given).exists():

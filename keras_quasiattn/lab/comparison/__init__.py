@@ -1,4 +1,4 @@
-"""Compares attentions: the same model, options, rates and seeds, and a verdict with an interval."""
+"""Compare attentions in the same model with the same options, learning rates and seeds."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from keras_quasiattn.lab.comparison.models import compare
 
 __all__ = ["Comparison", "Difference", "Entry", "compare", "difference"]
-# Files of experiments are read without NumPy and Keras.
+# Reading experiment files needs neither NumPy nor Keras.
 __getattr__ = lazy_attributes(
     __name__,
     {

@@ -1,4 +1,4 @@
-"""Records of what stands beside the models: the majority, and a bag of words."""
+"""Records of simple baselines: the majority class, and a bag of words."""
 
 import datetime
 import os
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 def baseline_record(task: "Task", split: str, commit: str) -> dict[str, Any]:
-    """Measure a task's baselines; `Recorded` finds them in the `baselines.jsonl` of a folder.
+    """Measure a task's baselines, which `Recorded` reads from `baselines.jsonl`.
 
     Args:
         task: the task; its model and seed do not matter.
         split: the part of the data to measure on.
-        commit: the commit of the code that measures.
+        commit: the commit of the code.
 
     Returns:
         A JSON-serialisable record with the task's baseline figures.
@@ -35,7 +35,7 @@ def baseline_record(task: "Task", split: str, commit: str) -> dict[str, Any]:
 
 
 def record_baselines(task: "Task", split: str, folder: str | Path, commit: str) -> None:
-    """Append the record of a task's baselines to the `baselines.jsonl` of a folder of results."""
+    """Append the record of a task's baselines to `baselines.jsonl` in a results folder."""
     from keras_quasiattn.lab.training import append_result
 
     append_result(Path(folder) / "baselines.jsonl", baseline_record(task, split, commit))

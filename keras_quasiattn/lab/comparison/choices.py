@@ -1,4 +1,4 @@
-"""Which combination of a table's grid a row has: the best one by validation data."""
+"""Choose the best combination of a table's grid for a row, by validation data."""
 
 import math
 import statistics
@@ -14,19 +14,17 @@ Found = Mapping[Key, Mapping[int, Record]]
 def chosen(
     table: Table, row: Row, found: Found, failed: Collection[Mapping[str, Any]] = ()
 ) -> dict[str, Any] | None:
-    """Return the combination whose mean over the recorded validation runs is best.
-
-    The first of equals.
+    """Return the combination with the best mean over recorded validation runs; the first on ties.
 
     Args:
         table: the table.
         row: one of its rows, with a model.
         found: the recorded runs, by key and seed.
-        failed: combinations that do not count, because their runs failed; if all did, the first is
-            taken.
+        failed: combinations to skip because their runs failed; if all failed, the first is
+            returned.
 
     Returns:
-        Values of the grid's options, empty without a grid; None while a combination has no run.
+        The values of the grid's options, empty without a grid; None while a combination has no run.
     """
     points = [point for point in table.points() if point not in failed] or table.points()[:1]
     if len(points) == 1:

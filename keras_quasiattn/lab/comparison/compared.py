@@ -1,4 +1,4 @@
-"""What a comparison found: figures with their spread, differences, verdicts and costs."""
+"""The result of a comparison: metrics with their spread, differences, verdicts and costs."""
 
 import dataclasses
 import statistics
@@ -21,17 +21,17 @@ COSTS: Mapping[str, tuple[str, str]] = {
 
 @dataclasses.dataclass
 class Entry:
-    """An attention, or a simple method beside the attentions.
+    """An attention, or a simple baseline.
 
     Args:
         name: its name.
-        figures: what it reached, by seed; a method without seeds has one figure, for seed 0.
-        items: by seed, the scores of the single test items, whose mean is the figure; empty where
-            the figure is no mean over items.
-        rate: the learning rate that validation data chose.
-        costs: `step`, `answer`, `memory` and `weights`, as far as they were measured.
-        errors: why runs failed, by seed.
-        simple: whether it is a method without attention, which has no seeds.
+        figures: its metric by seed; a baseline has one value, for seed 0.
+        items: the scores of single test items by seed, whose mean is the metric; empty if the
+            metric is not a mean over items.
+        rate: the learning rate that was chosen on validation data.
+        costs: those of `step`, `answer`, `memory` and `weights` that were measured.
+        errors: the errors of failed runs, by seed.
+        simple: whether it is a baseline without attention, which has no seeds.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Entry:
 
     @property
     def mean(self) -> float:
-        """The mean over the seeds; NaN without any."""
+        """The mean over the seeds; NaN if there are none."""
         return statistics.mean(self.figures.values()) if self.figures else float("nan")
 
     @property
@@ -65,13 +65,13 @@ class Comparison:
     """The outcome of a comparison.
 
     Args:
-        title: what was compared on which data.
-        figure: the figure's name.
-        entries: the attentions in the order that they were asked for; simple methods come last.
-        baseline: name of the entry that the others are compared with.
-        sign: 1 if a larger figure is better, −1 if a smaller one is.
-        notes: what to know about the data and the figures.
-        examples: heat maps of one text under every attention, for the page.
+        title: the title: what was compared on which data.
+        figure: name of the metric.
+        entries: the attentions in the requested order, then the simple baselines.
+        baseline: name of the entry with which the others are compared.
+        sign: 1 if larger values are better, −1 if smaller ones are. notes: remarks on the data and
+            the metrics.
+        examples: heat maps of one text for every attention, for the page.
     """
 
     title: str
@@ -93,7 +93,7 @@ class Comparison:
         return max(found, key=lambda one: self.sign * one.mean, default=None)
 
     def difference(self, entry: Entry) -> Difference | None:
-        """Return the difference to the baseline over the seeds that both have.
+        """Return the difference from the baseline over the seeds of both, or None.
 
         None if there are none.
         """
@@ -113,7 +113,7 @@ class Comparison:
         return differences.difference(ours, theirs, self.sign)
 
     def rows(self) -> list[list[str]]:
-        """Return the table as text: a row of headings, then a row for each entry."""
+        """Return the table as strings: a row of headings, then one row per entry."""
         costs = [name for name in COSTS if any(name in one.costs for one in self.entries)]
         rated = any(entry.rate for entry in self.entries)
         rows = [
@@ -158,7 +158,7 @@ class Comparison:
         return "\n".join([f"# {self.title}", "", *lines, "", *(f"- {one}" for one in self.told())])
 
     def told(self) -> list[str]:
-        """Return the notes, with what the intervals mean, as sentences."""
+        """Return the notes and an explanation of the intervals, as sentences."""
         found = [one for one in map(self.difference, self.entries) if one is not None]
         notes = list(self.notes)
         if any(one.half is None for one in found):
@@ -172,7 +172,7 @@ class Comparison:
         return notes
 
     def to_html(self) -> str:
-        """Return the comparison as one HTML page, which needs no network and no other file.
+        """Return the comparison as a self-contained HTML page.
 
         Raises:
             UserError: jinja2 or Matplotlib is not installed (extra `report`).

@@ -1,4 +1,4 @@
-"""Paired differences between two models over seeds and test items, with an interval."""
+"""Paired differences between two models over seeds and test items, with intervals."""
 
 import dataclasses
 import math
@@ -14,15 +14,15 @@ ONE_SEED: Final = "one seed: no verdict"
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """How far a model is from another one that was trained with the same seeds.
+    """The difference between two models trained with the same seeds.
 
     Args:
         mean: the mean difference over seeds and items.
         half: half the width of its 95% interval; None with one seed.
-        seeds: number of seeds that both models have.
-        items: number of items that both were measured on, item by item; 0 if only whole figures
-            are known, so that the interval is over the seeds alone.
-        sign: 1 if a larger figure is better, −1 if a smaller one is.
+        seeds: number of seeds of both models.
+        items: number of test items of both; 0 if only totals are known, and the interval is over
+            the seeds alone.
+        sign: 1 if larger values are better, −1 if smaller ones are.
     """
 
     mean: float
@@ -33,7 +33,7 @@ class Difference:
 
     @property
     def verdict(self) -> str:
-        """`AHEAD`, `BEHIND`, `NONE_SHOWN`, or `ONE_SEED` where one seed ranks nothing."""
+        """`AHEAD`, `BEHIND`, `NONE_SHOWN`, or `ONE_SEED`, because one seed allows no ranking."""
         if self.half is None:
             return ONE_SEED
         if abs(self.mean) <= self.half:
@@ -44,20 +44,20 @@ class Difference:
 def difference(model: np.ndarray, other: np.ndarray, sign: int = 1) -> Difference:
     r"""Return the mean difference between two models, and its 95% interval.
 
-    With d of shape (S seeds, I items), the item scores of the model less those of the other one
-    with the same seed and item, seeds and items are both random and crossed:
+    Let d, of shape (S seeds, I items), be the item scores of the model minus those of the other
+    model with the same seed and item. Seeds and items are crossed random effects:
 
     $$\mathrm{var}(\bar d) = \frac{\max(A, E) + \max(B, E) - E}{S \cdot I}$$
 
-    A, B and E are the mean squares of the seeds, the items and the rest. The interval is
-    ± t · √var, with t of Satterthwaite's degrees of freedom: with three seeds that differ much, it
-    is wide, and a test set of few items widens it, too. Without items, only seeds are random: with
-    d of shape (S,) it is Student's interval.
+    A, B and E are the mean squares of the seeds, the items and the residual. The interval is ± t ·
+    √var, where t has Satterthwaite's degrees of freedom. It is wide for few seeds that differ much,
+    and for few test items. If d has shape (S,), only seeds are random, and it is Student's
+    interval.
 
     Args:
-        model: (S, I), or (S,) where only whole figures are known; at least one seed.
+        model: (S, I), or (S,) if only totals are known; at least one seed.
         other: the same shape, with the same seeds and items.
-        sign: 1 if a larger figure is better, −1 if a smaller one is.
+        sign: 1 if larger values are better, −1 if smaller ones are.
 
     Returns:
         The difference; without an interval if S is 1.
@@ -108,7 +108,7 @@ def difference(model: np.ndarray, other: np.ndarray, sign: int = 1) -> Differenc
 
 def _student(freedom: float) -> float:
     """Return the .975 quantile of Student's t distribution."""
-    # Bisection on the distribution function; SciPy is no dependency of the package.
+    # Bisection on the distribution function, because the package does not depend on SciPy.
     low, high = 0.0, 20.0
     for _ in range(60):
         middle = (low + high) / 2
@@ -117,7 +117,7 @@ def _student(freedom: float) -> float:
 
 
 def _below(t: float, freedom: float) -> float:
-    """P(T ≤ t) for t ≥ 0, by Simpson's rule over the angle atan(t / √ν)."""
+    """Return P(T ≤ t) for t ≥ 0, by Simpson's rule over the angle atan(t / √ν)."""
     angle = np.linspace(0.0, math.atan(t / math.sqrt(freedom)), 2001)
     density = np.cos(angle) ** (freedom - 1)
     weights = np.ones(angle.size)

@@ -1,4 +1,4 @@
-"""Runs what the plans of some tables lack, several runs at once, and says how far it is."""
+"""Train and measure the missing runs of plans, several at once, and report progress."""
 
 import os
 import time
@@ -18,16 +18,16 @@ _SAID_EVERY = {True: 1.0, False: 20.0}  # seconds; on a terminal, or not
 
 
 class Engine:
-    """Run the runs that plans lack.
+    """Train and measure the missing runs of plans.
 
     Args:
-        plans: the plans; all runs of one come before those of the next, as far as they are known.
-        job_of: makes the job of a run.
-        seconds: how long a run of a row takes, as far as that is known; None if it is not.
+        plans: the plans; known runs of one plan come before those of the next.
+        job_of: a function that creates the job of a run.
+        seconds: a function that returns how long a run of a row takes, or None if unknown.
         processes: number of runs at once.
-        log: file for what the processes write.
-        shown: says what happens.
-        at_most: whether runs may stop early, so that the time is an upper bound.
+        log: file for the output of the processes.
+        shown: a function that prints a line of progress.
+        at_most: whether runs may stop early, which makes the time an upper bound.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Engine:
         self._all = self._seconds(self._waiting())
 
     def run(self) -> None:
-        """Do all runs that are missing; one that fails does not stop the others."""
+        """Do all missing runs; a failed run does not stop the others."""
         waiting = self._waiting()
         if waiting:
             known = all(self._known(row) is not None for row in waiting)
@@ -97,7 +97,7 @@ class Engine:
             self._shown.replace(f"training {names}{self._left()}")
 
     def _left(self) -> str:
-        """Return the time left, from how fast the runs have been so far."""
+        """Return the time left, estimated from the speed of the runs so far."""
         ahead = self._seconds(self._waiting())
         for _, run in self._running.values():
             ahead += (1 - _share(run.path)) * self._seconds([run.row])
@@ -114,7 +114,7 @@ class Engine:
 
 
 def _share(path: Path) -> float:
-    """Return the share of a run's updates that are done, as its history says."""
+    """Return the share of a run's updates that are done, from its history."""
     try:
         folder = RunFolder.open(path)
         last = folder.history()[-1]["step"]
@@ -124,7 +124,7 @@ def _share(path: Path) -> float:
 
 
 def usual_processes() -> int:
-    """Return how many trainings at once the cores and the memory of this machine allow."""
+    """Return how many trainings the cores and the memory of this machine allow at once."""
     sees = getattr(os, "sched_getaffinity", None)
     cores = len(sees(0)) if sees else os.cpu_count() or 1
     try:

@@ -1,4 +1,4 @@
-"""Sets of runs as data: the TOML files that `quasiattn compare` runs and shows."""
+"""Experiments: TOML files of runs that `quasiattn compare` trains and shows."""
 
 import dataclasses
 import itertools
@@ -31,11 +31,11 @@ _LESS_IS_BETTER: Final = frozenset(
 
 
 class Figure(NamedTuple):
-    """A figure of a record, and how it is shown.
+    """A metric of a record, and how to display it.
 
     Args:
         name: its name in the record.
-        divisor: what it is divided by.
+        divisor: the number to divide it by.
         digits: number of decimals.
     """
 
@@ -45,7 +45,7 @@ class Figure(NamedTuple):
 
     @property
     def sign(self) -> int:
-        """1 if a larger figure is better, −1 if a smaller one is."""
+        """1 if larger values are better, −1 if smaller ones are."""
         return -1 if self.name in _LESS_IS_BETTER else 1
 
 
@@ -54,13 +54,13 @@ class Row:
     """A model on a data set, trained with several seeds.
 
     Args:
-        name: what the table calls it.
+        name: its name in the table.
         task: the task's name.
         preset: the data set.
-        model: the model; empty for a row that a paper only prints.
+        model: the model; empty for a row with only a paper's results.
         settings: options that differ from the preset's, by dotted name.
-        paper: what the paper prints.
-        against: the name of the row, on the same data, that this one is compared with.
+        paper: the paper's results.
+        against: the name of the row on the same data with which this one is compared.
     """
 
     name: str
@@ -72,21 +72,21 @@ class Row:
     against: str = ""
 
     def key(self, split: str) -> Key:
-        """Return what the records of the row's runs have in common.
+        """Return the key that the records of the row's runs share.
 
         Raises:
-            UserError: the row has no model, or an option does not suit it.
+            UserError: the row has no model, or an option is not valid for it.
         """
         preset = tasks.describe(self.task).presets[self.preset].for_model(self.model)
         options = preset.with_overrides(self.settings).options()
         key = key_of_options(self.task, self.preset, self.model, split, options)
-        # Rows of a file that do not mention vectors have some wherever their models read words.
+        # If a row does not mention word vectors, its model starts with some if it reads words.
         without = reads_words(self.model) and self.settings.get(VECTORS) == ""
         return (*key[:4], key[4] | {WITHOUT_VECTORS}) if without else key
 
     def run(self, seed: int) -> str:
-        """Name of the run folder; the same in every table that has the row."""
-        # A setting may be a path.
+        """Return the name of the run folder, the same in every table with this row."""
+        # An option may be a path.
         words = [self.preset, self.model, *map(str, self.settings.values()), f"seed{seed}"]
         return "-".join(words).replace("/", "-")
 
@@ -97,24 +97,25 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """Rows that are shown together, and how they are trained and measured.
+    """Rows that are shown together, and how to train and measure them.
 
     Args:
         name: its name in the file.
         title: its heading.
         rows: the rows.
         records: the file of results.
-        figures: what is shown, by heading; the first is what differences and verdicts are of.
-        grid: values of options by dotted name. Each row is trained with the first seed at each
-            combination, and measured on validation data; all seeds then have its best combination.
-        choose: the figure that chooses from the grid.
-        data: what to call the presets' data, by preset.
+        figures: the metrics to show, by heading; differences and verdicts refer to the first.
+        grid: values of options by dotted name. Each row is trained at each combination with the
+            first seed and measured on validation data; all seeds are then trained at its best
+            combination.
+        choose: the metric by which to choose from the grid.
+        data: display names of the data, by preset.
         seeds: number of seeds.
-        first_seed: the first of them.
-        split: what the figures are measured on.
+        first_seed: the first seed.
+        split: the data split to measure on.
         limit: number of examples to measure on; None for all.
-        paper: what the papers' figures are.
-        note: what to know before comparing.
+        paper: a description of the papers' results.
+        note: a caution about the comparison.
     """
 
     name: str
@@ -133,14 +134,14 @@ class Table:
     note: str = ""
 
     def points(self) -> list[dict[str, Any]]:
-        """Return the combinations of the grid; one empty combination if there is no grid."""
+        """Return the combinations of the grid, or one empty combination without a grid."""
         return [
             dict(zip(self.grid, values, strict=True))
             for values in itertools.product(*self.grid.values())
         ]
 
 
-# The keys of a table and of a row, and their types.
+# The keys of tables and rows, and their types.
 _TABLE: Final[Mapping[str, type]] = {
     **dict.fromkeys(("name", "title", "task", "records", "choose", "split", "paper", "note"), str),
     **dict.fromkeys(("model", "against"), str),
@@ -160,19 +161,19 @@ _OF_TEXTS: Final = {"presets", "attentions", "data", "paper"}
 def read_experiments(file: str | Path) -> list[Table]:
     """Read the tables of a TOML file.
 
-    Keys before the first `[[table]]` are defaults of all tables. A table has:
+    Keys before the first `[[table]]` are defaults for all tables. A table has:
 
-    - `name`, `title`, `note`, `paper` (what the paper's figures are);
-    - `task`, `presets` (a row without a `preset` is run on each), `set` (options of all rows, as
+    - `name`, `title`, `note`, `paper` (a description of the paper's results);
+    - `task`, `presets` (a row without a `preset` runs on each), `set` (options of all rows, such as
       `set.training.steps = 600` or `set = {"training.steps" = 600}`);
-    - `rows`, each with `model`, and perhaps `name`, `preset`, `set`, `against`, and `paper`, text
-      or text by preset. A row without `model` shows only what the paper prints;
-    - or `model`, `attentions` and `attention_options`: a row for each attention;
+    - `rows`, each with `model`, and optionally `name`, `preset`, `set`, `against`, and `paper`
+      (text, or text by preset). A row without `model` only shows the paper's results;
+    - or `model`, `attentions` and `attention_options`, for one row per attention;
     - `grid`, `choose`, `seeds`, `split`, `limit`, `records` as in `Table`; `records` is relative to
       the file;
-    - `figures`: the figures to show, by heading the figure's name, or a list of its name, divisor
-      and number of decimals;
-    - `data`: what to call the presets' data, by preset.
+    - `figures`: the metrics to show: for each heading, the name of a metric, or a list of name,
+      divisor and number of decimals;
+    - `data`: display names of the data, by preset.
 
     Raises:
         UserError: the file cannot be read or is not TOML, or a key, task, preset, model, attention
@@ -255,7 +256,7 @@ def _figure(where: str, given: Any) -> Figure:
 def _rows(where: str, given: Mapping[str, Any], first: Mapping[str, Any]) -> Iterator[Row]:
     """Return the rows of a table.
 
-    `first` is a combination of its grid, whose options must be known.
+    `first` is a combination of its grid, used to check the options.
     """
     listed = [*given.get("rows", []), *_of_attentions(given)]
     for one in listed:
@@ -288,7 +289,7 @@ def _rows(where: str, given: Mapping[str, Any], first: Mapping[str, Any]) -> Ite
 
 
 def _dotted(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options by dotted name, whether `model.units` is one key or TOML made tables of it."""
+    """Return options by dotted name, from keys such as `model.units` or from nested tables."""
     dotted: dict[str, Any] = {}
     for name, value in options.items():
         if isinstance(value, dict) and "." not in name:
@@ -299,7 +300,7 @@ def _dotted(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_attentions(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Return a row for each attention of the table."""
+    """Return one row per attention of the table."""
     if given.get("attentions") and "model" not in given:
         raise UserError("`attentions` need a `model`")
     options = given.get("attention_options", {})
@@ -331,5 +332,5 @@ def _check(where: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> No
 
 
 def wants_vectors(row: Row) -> bool:
-    """Return whether the row's runs start with word vectors, if there is a file of them."""
+    """Return whether the row's runs start with word vectors if a file of them is given."""
     return reads_words(row.model) and VECTORS not in row.settings

@@ -1,4 +1,4 @@
-"""Files with the scores of single test items, for paired differences."""
+"""Files of scores of single test items, for paired differences."""
 
 import io
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ def write_items(file: Path, scores: np.ndarray) -> None:
 
 
 def read_items(files: Iterable[tuple[int, Path]]) -> dict[int, np.ndarray]:
-    """Return the scores of runs, by seed, of the files that exist.
+    """Return the scores of runs by seed, from those files that exist.
 
     Raises:
         UserError: a file is damaged.

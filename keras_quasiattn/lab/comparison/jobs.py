@@ -1,4 +1,4 @@
-"""What a process of a comparison does: measure costs, train and measure, or show matrices."""
+"""The jobs of a comparison's processes: measure costs, train and measure, or compute heat maps."""
 
 import dataclasses
 import statistics
@@ -22,27 +22,28 @@ from keras_quasiattn.lab.training.finishing import compile_for
 from keras_quasiattn.lab.training.optimizers import made_optimizer
 from keras_quasiattn.lab.training.precision import dtype_policy
 
-_TIMED = 20  # updates, and answers, whose time is measured
-_WARM_UP = 3  # updates before them
+_TIMED = 20  # updates and answers to time
+_WARM_UP = 3  # updates before timing
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Job:
-    """A piece of work on one row.
+    """A job on one row.
 
     Args:
-        kind: "cost", "run", "baselines" or "examples".
+        kind: what to do: "cost", "run", "baselines" or "examples".
         row: the model, its data and options.
         seed: the seed.
-        split: what to measure on.
+        split: the data split to measure on.
         limit: number of examples to measure on; None for all.
         path: the run folder.
-        items: the file for the scores of single examples, of a run.
+        items: the file for the scores of single examples in a run.
         data_dir: folder of the data.
-        policy: the precision.
+        policy: the dtype policy.
         command: the command line, for the record.
         texts: the texts to show.
-        assets: folder of what another task on the same data has learned; None to learn it anew.
+        assets: folder of assets that another task learned from the same data; None to learn them
+            again.
     """
 
     kind: str
@@ -60,7 +61,7 @@ class Job:
 
 
 def do(job: Job) -> Any:
-    """Do a job; what it returns depends on its kind."""
+    """Do a job; the kind of the job determines the result."""
     keras.utils.clear_session()  # frees the graphs of earlier jobs
     return _KINDS[job.kind](job)
 
@@ -69,7 +70,7 @@ def task_of(row: Row, seed: int, data_dir: Path) -> Task:
     """Return the task of a row.
 
     Raises:
-        UserError: an option does not suit the task.
+        UserError: an option is not valid for the task.
     """
     return tasks.get(row.task)(
         preset=row.preset, model=row.model, seed=seed, data_dir=data_dir, overrides=row.settings
@@ -84,7 +85,7 @@ def _task(job: Job) -> Task:
 
 
 def _run(job: Job) -> dict[str, Any]:
-    """Train, unless the run is finished, and measure: the record of the run."""
+    """Train, unless the run is finished, and measure; return the record of the run."""
     task = _task(job)
     folder = train(task, job.path, policy=job.policy, progress=False, command=job.command)
     task.prepare()
@@ -96,17 +97,17 @@ def _run(job: Job) -> dict[str, Any]:
 
 
 def _baselines(job: Job) -> Mapping[str, Measured]:
-    """Return what simple methods reach on the same examples."""
+    """Measure the simple baselines on the same examples."""
     task = _task(job)
     task.prepare()
     return task.measure_baselines(job.split, job.limit)
 
 
 def _cost(job: Job) -> dict[str, float]:
-    """Measure what training and answering cost, in a process that does nothing else.
+    """Measure the cost of training and answering in a process that does nothing else.
 
     `step` is the mean time of an update and `answer` the median time of an answer to one text, in
-    milliseconds; `memory` is the largest memory of the process in training, in MiB; `overhead` the
+    milliseconds; `memory` is the peak memory of the process in training, in MiB; `overhead` is the
     time until the first update is done, in seconds.
     """
     began = time.perf_counter()
@@ -146,7 +147,7 @@ def _cost(job: Job) -> dict[str, float]:
 
 
 class _Clock(keras.callbacks.Callback):
-    """The times between the beginnings of batches."""
+    """Record the times between the starts of batches."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -158,7 +159,7 @@ class _Clock(keras.callbacks.Callback):
         now = time.perf_counter()
         if self._began is None:
             pass
-        elif not self.first:  # the first update, with its compilation
+        elif not self.first:  # the first update, which includes compilation
             self.first = now
         else:
             self.times.append(now - self._began)
@@ -166,14 +167,14 @@ class _Clock(keras.callbacks.Callback):
 
 
 def _resident_peak() -> float:
-    """Return the largest memory of this process so far, in MiB."""
+    """Return the peak memory of this process so far, in MiB."""
     import resource
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # KiB on Linux
 
 
 def _examples(job: Job) -> list[Any]:
-    """Return a finished run's heat maps of the job's texts; none if the task has none."""
+    """Return the heat maps of the job's texts from a finished run; none if the task has none."""
     from keras_quasiattn.lab.report.model_view import view_of_run
     from keras_quasiattn.lab.training import RunFolder
 

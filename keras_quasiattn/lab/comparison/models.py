@@ -13,7 +13,7 @@ from keras_quasiattn.core.tensors import check_choice
 from keras_quasiattn.lab.comparison.compared import Comparison, Entry
 from keras_quasiattn.models import swap_attention
 
-_TIMED = 8  # calls whose time is measured
+_TIMED = 8  # calls to time
 _DEFAULT_BATCH = 32
 _SMALLEST = ("loss", "error", "perplexity", "crossentropy", "divergence")
 Metric = str | Callable[[Any, Any], Any]
@@ -34,48 +34,46 @@ def compare(
     progress: Callable[[str], None] | None = print,
     **fit_options: Any,
 ) -> Comparison:
-    """Train a model with each attention and several seeds, and say which is ahead.
+    """Train a model with each attention and several seeds, and report which is ahead.
 
     For every attention and seed s: `keras.utils.set_random_seed(s)`, a new model, `fit`, and the
-    metric on the test data. So all attentions see the same data in the same order. Differences to
-    the baseline are paired by seed and, where the metric scores single examples, by example; see
-    `comparison.difference`. A run that fails is an error of its entry and does not stop the
+    metric on the test data. All attentions thus see the same data in the same order. Differences
+    from the baseline are paired by seed and, if the metric scores single examples, by example; see
+    `comparison.difference`. The error of a failed run is kept in its entry and does not stop the
     others.
 
-    Masks, precision and losses are those of the model.
+    Masks, precision and losses follow the model.
 
     Args:
         build: a function that takes an attention's name and returns a compiled model, or a built
-            and compiled functional model, which `swap_attention` copies with its weights. In that
-            case its optimizer, loss and metrics are those of the copies.
-        fit_data: what `fit` takes: a tuple of arrays (x, y), or a data set that can be iterated
-            over more than once.
-        test_data: the same, to measure on.
+            and compiled functional model, which `swap_attention` copies with its weights; the
+            copies then have the same optimizer, loss and metrics.
+        fit_data: data for `fit`: a tuple of arrays (x, y), or a data set that can be iterated over
+            repeatedly.
+        test_data: data to measure on, in the same form.
         attentions: names, as for `layers.TransformerEncoder`. The baseline is added if it is not
             among them.
-        seeds: number of seeds, 0, 1, …; one seed gives no verdict. Defaults to 3.
-        baseline: the attention that the others are compared with. Defaults to "softmax".
-        rates: learning rates. With several, each attention is trained once at each, with seed 0,
-            and has the best by the metric on `validation_data`. By default the model's own rate is
-            used.
-        validation_data: as `test_data`; needed for `rates`. `fit` gets it, too.
+        seeds: number of seeds, 0, 1, …; a single seed gives no verdict. Defaults to 3.
+        baseline: the attention with which the others are compared. Defaults to "softmax".
+        rates: learning rates. With several, each attention is trained once at each with seed 0, and
+            keeps the best by the metric on `validation_data`. Defaults to the model's own rate.
+        validation_data: as `test_data`; required for `rates`. It is also passed to `fit`.
         metric: a function of (y_true, y_pred) that scores single examples, such as
             `keras.metrics.sparse_categorical_accuracy` or `keras.losses.mean_squared_error`; or the
-            name of a figure that the compiled model's `evaluate` returns, such as "auc". By default
-            the accuracy if the model is compiled with it, otherwise the loss.
-        larger_is_better: whether a larger figure is better. By default not if the metric's name
-            says "loss", "error", "crossentropy", "divergence" or "perplexity".
-        progress: called with a line after every run; None says nothing.
+            name of a value that the compiled model's `evaluate` returns, such as "auc". Defaults to
+            the accuracy if the model is compiled with it, otherwise to the loss.
+        larger_is_better: whether larger values are better. Defaults to False if the metric's name
+            contains "loss", "error", "crossentropy", "divergence" or "perplexity".
+        progress: called with a line after every run; None for no output.
         **fit_options: further arguments of `fit`, such as `epochs` and `batch_size`.
 
     Returns:
-        The comparison; `print(comparison.table())`, `comparison.to_html()`, or show it in a
-        notebook. Its costs are the median time of an update and of an answer to a batch of the test
-        data, both in milliseconds, and the number of weights. Memory is not among them, as it is in
-        `quasiattn compare`, which trains each attention in a process of its own. Here all models
-        share a process, which keeps the memory of earlier models, so that the
-        largest memory says more of the order of the models than of their attention; and the `build`
-        of a notebook cannot be sent to another process.
+        The comparison; use `print(comparison.table())` or `comparison.to_html()`, or display it in
+        a notebook. Its costs are the median time of an update and of an answer to a batch of the
+        test data, both in milliseconds, and the number of weights. Unlike `quasiattn compare`,
+        which trains each attention in a separate process, it does not report memory: a `build` from
+        a notebook cannot be sent to another process, so all models share one, which keeps the
+        memory of earlier models.
 
     Raises:
         ValueError: an attention is unknown, a number is out of range, `rates` has no
@@ -95,7 +93,7 @@ def compare(
     >>> [entry.name for entry in found.entries], found.figure
     (['softmax', 'sigmoid'], 'accuracy')
 
-    Source: the paired design is that of Dror et al. 2018, "The Hitchhiker's Guide to Testing
+    Source: the paired design follows Dror et al. 2018, "The Hitchhiker's Guide to Testing
     Statistical Significance in NLP", extended to several seeds.
     """
     names = list(dict.fromkeys([baseline, *attentions]))
@@ -124,7 +122,7 @@ def compare(
                 model = trial.fitted(name, seed, rate)
                 figure, items = trial.measured(model, test_data)
                 costs["answer"].append(_time(model.predict_on_batch, _one_batch(test_data)[0]))
-                # The last thing that is done with the model, because it changes the weights.
+                # Do this last, because it changes the weights.
                 batch = _one_batch(fit_data, fit_options.get("batch_size") or _DEFAULT_BATCH)
                 costs["step"].append(_time(model.train_on_batch, *batch))
                 costs["weights"].append(model.count_params())
@@ -156,7 +154,7 @@ class _Trial:
         self.figure = ""
 
     def sign(self, larger_is_better: bool | None) -> int:
-        """Return 1 if larger figures are better, −1 if smaller ones are."""
+        """Return 1 if larger values are better, −1 if smaller ones are."""
         if larger_is_better is None:
             larger_is_better = not any(word in self.figure for word in _SMALLEST)
         return 1 if larger_is_better else -1
@@ -168,7 +166,7 @@ class _Trial:
         say: Callable[[str], None],
         larger_is_better: bool | None,
     ) -> float | None:
-        """Return the rate that is best on the validation data; None for the model's own."""
+        """Return the best rate on the validation data; None for the model's own."""
         if len(rates) < 2:
             return rates[0] if rates else None
         figures = []
@@ -205,7 +203,7 @@ class _Trial:
         return model
 
     def measured(self, model: keras.Model, data: Any) -> tuple[float, np.ndarray | None]:
-        """Return the figure on some data, and the scores of its examples if the metric has some."""
+        """Return the metric on some data, and the scores of single examples if there are any."""
         metric = self._metric
         if metric is None:
             metric = "accuracy" if _has_accuracy(model) else "loss"
@@ -235,7 +233,7 @@ class _Trial:
 
 
 def _copy(model: keras.Model, attention: str) -> keras.Model:
-    """Return a copy of the model with this attention, and with the model's weights."""
+    """Return a copy of the model with this attention and the model's weights."""
     kinds = {
         type(one)
         for one in model._flatten_layers()  # Keras has no public way to list layers in layers
@@ -249,7 +247,7 @@ def _copy(model: keras.Model, attention: str) -> keras.Model:
 
 
 def _has_accuracy(model: keras.Model) -> bool:
-    # Metrics are known once the model has been trained.
+    # Keras creates the metrics in training.
     return "accuracy" in {name for one in model.metrics for name in _names(one)}
 
 
@@ -262,7 +260,7 @@ def _name(metric: Any) -> str:
 
 
 def _accuracy_of(y: np.ndarray, output: np.ndarray) -> Callable[[Any, Any], Any]:
-    """Return the accuracy that Keras means by "accuracy" for such outputs."""
+    """Return the function that Keras selects by "accuracy" for such outputs."""
     if output.shape[-1] == 1:
         return keras.metrics.binary_accuracy
     if y.shape == output.shape:
@@ -271,7 +269,7 @@ def _accuracy_of(y: np.ndarray, output: np.ndarray) -> Callable[[Any, Any], Any]
 
 
 def _scores(metric: Callable[[Any, Any], Any], y: Any, output: Any) -> np.ndarray:
-    """Return the score of each example: the mean over what else the metric keeps apart."""
+    """Return the score of each example, the mean over the metric's other axes."""
     tensors = (keras.ops.convert_to_tensor(one) for one in (y, output))
     found = keras.ops.convert_to_numpy(metric(*tensors))
     if found.ndim == 0 or len(found) != len(output):
@@ -304,7 +302,7 @@ def _one_batch(data: Any, size: int = _DEFAULT_BATCH) -> Any:
 
 
 def _time(call: Callable[..., Any], *arguments: Any) -> float:
-    """Return the median time of a call, in milliseconds, without the first, which may compile."""
+    """Return the median time of a call in milliseconds, except the first, which may compile."""
     times = []
     for _ in range(_TIMED):
         began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Train the runs that the tables of TOML files lack."""
+"""Train the missing runs of the tables in TOML files."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -25,32 +25,32 @@ def train_tables(
     progress: bool = True,
     command: Sequence[str] = (),
 ) -> dict[str, str]:
-    """Train and measure the runs that the records of some tables lack, several at once.
+    """Train and measure the runs that are missing from the records of some tables, several at once.
 
-    Runs that are recorded are not trained again, and interrupted ones go on where they stopped. The
-    records are appended as the runs end.
+    Recorded runs are not trained again, and interrupted runs continue where they stopped. Each
+    record is appended when its run ends.
 
     Args:
         tables: the tables.
         runs: folder of the run folders.
         data_dir: folder of the data.
-        vectors: a file of word vectors, for the models that read words.
-        processes: number of runs at once; by default as many as cores and memory allow.
-        progress: whether to say what happens.
+        vectors: a file of word vectors for models that read words.
+        processes: number of runs at once. Defaults to as many as cores and memory allow.
+        progress: whether to print progress.
         command: the command line, for the records.
 
     Returns:
-        Why runs failed, by the name of the run.
+        The errors of failed runs, by the name of the run.
 
     Raises:
-        UserError: a table is measured on something that is no split, or its models need word
-            vectors and there are none.
+        UserError: a table is measured on an unknown split, or its models need word vectors and none
+            are given.
     """
     runs = Path(runs)
     for table in tables:
         if table.split not in _SPLITS:
             raise UserError(
-                f"table {table.name!r} is measured on {table.split!r}, which is no split of its "
+                f"table {table.name!r} is measured on {table.split!r}, which is not a split of "
                 "data: show it with --show"
             )
         if vectors is None and any(row.model and wants_vectors(row) for row in table.rows):

@@ -1,4 +1,4 @@
-"""Compare attentions on a task: what is trained, what is written, and what is said meanwhile."""
+"""Compare attentions on a task."""
 
 import dataclasses
 import json
@@ -31,13 +31,13 @@ class Settings:
     """How attentions are compared.
 
     Args:
-        attentions: names; softmax comes first if it is not among them.
-        seeds: number of seeds, from the task's on.
-        rates: learning rates to choose from, for each attention by its own validation figure; by
-            default a third of the preset's, the preset's, and three times that.
+        attentions: names; softmax is added in front if it is not among them.
+        seeds: number of seeds, starting with the task's.
+        rates: learning rates, from which each attention's validation metric chooses. Defaults to
+            the preset's, a third of it, and three times it.
         limit: number of examples to measure on; None for all.
-        policy: the precision.
-        processes: how many run at once; by default as many as cores and memory allow.
+        policy: the dtype policy.
+        processes: number of runs at once. Defaults to as many as cores and memory allow.
     """
 
     attentions: Sequence[str]
@@ -58,28 +58,28 @@ def compare_task(
 ) -> Comparison:
     """Train a task's model with each attention and compare them.
 
-    Every attention has the same options and the same learning rates to choose from, one run each
-    with the first seed, by the validation data; then all seeds at its best rate. Runs with the same
-    seed see the same data in the same order. The same call after an interruption continues; with
-    more seeds, rates or attentions it adds to what is there.
+    All attentions have the same options and candidate learning rates. Each attention is trained at
+    every rate with the first seed, and then with all seeds at the best rate by validation data.
+    Runs with the same seed see the same data in the same order. After an interruption, the same
+    call continues; with more seeds, rates or attentions it adds the missing runs.
 
-    The folder then holds `comparison.md`, `comparison.html`, `comparison.jsonl` (a record a run),
-    `best` (a link to the best attention's run, of the seed with the best validation figure),
-    `runs`, and `items` (the scores of the test items).
+    The folder then holds `comparison.md`, `comparison.html`, `comparison.jsonl` (one record per
+    run), `best` (a link to the run of the best attention with the best validation metric), `runs`,
+    and `items` (the scores of the test items).
 
     Args:
         task: the task, with a model that has the option `model.attention`.
         folder: the folder; created if missing.
-        settings: what is compared.
+        settings: what to compare.
         progress: whether to say what happens.
         command: the command line, for the records.
 
     Returns:
-        The comparison; a failed run is an error of its entry.
+        The comparison; the error of a failed run is in its entry.
 
     Raises:
-        UserError: an attention is unknown, the model takes none, a number is out of range, the data
-            are missing, or the folder holds something else.
+        UserError: an attention is unknown, the model has no choice of attention, a number is out of
+            range, data are missing, or the folder holds something else.
     """
     folder = Path(folder)
     names = _checked(task, settings)
@@ -152,7 +152,7 @@ def _title(task: Task) -> str:
 
 
 def _begin(folder: Path, task: Task, split: str) -> None:
-    """Write what is compared to a new folder, or check that a folder holds the same."""
+    """Write the description of the comparison to a new folder, or check that of an existing one."""
     file = folder / _ABOUT
     about = {**task.config(), "task": task.name, "split": split, "data": task.describe_data()}
     about = json.loads(json.dumps(about))
@@ -182,7 +182,7 @@ def _begin(folder: Path, task: Task, split: str) -> None:
 
 
 class _Work:
-    """The work of a comparison, in several processes."""
+    """Do the jobs of a comparison in several processes."""
 
     def __init__(
         self,
@@ -234,7 +234,7 @@ class _Work:
             )
 
     def measure_costs(self) -> None:
-        """Measure what each attention costs, and what simple methods reach on the same examples."""
+        """Measure the cost of each attention, and the simple baselines on the same examples."""
         rows = [row for row in self._plan.rows if row.name not in self._costs]
         jobs = [self._job("cost", row) for row in rows]
         if not self._simple:
@@ -262,7 +262,7 @@ class _Work:
             write_json(self._folder / _SIMPLE, self._simple)
 
     def train(self) -> None:
-        """Train and measure what is missing."""
+        """Train and measure the missing runs."""
 
         def job_of(run: Run) -> Job:
             where = {"path": run.path, "items": self._items(run)}
@@ -283,7 +283,7 @@ class _Work:
         ).run()
 
     def outcome(self) -> Comparison:
-        """Return the comparison, from the records."""
+        """Return the comparison, computed from the records."""
         entries = [self._entry(row) for row in self._plan.rows]
         figure = self._task.figure
         for name, figures in self._simple.items():
@@ -339,7 +339,7 @@ class _Work:
         return notes
 
     def _examples(self) -> list[Any]:
-        """Return one text under every attention: the matrices of a layer side by side."""
+        """Return heat maps of one text, with the matrices of all attentions side by side."""
         try:
             text = self._task.texts(self._table.split, 1)[0]
         except UserError:
@@ -363,7 +363,7 @@ class _Work:
         return [side_by_side(text, ordered)] if ordered else []
 
     def write(self, comparison: Comparison) -> None:
-        """Write the tables, the page and the best run."""
+        """Write the tables and the page, and link the best run."""
         texts = {"comparison.md": comparison.markdown() + "\n"}
         try:
             texts["comparison.html"] = comparison.to_html()
@@ -391,7 +391,7 @@ class _Work:
 
 
 def _written_assets(task: Task, folder: Path) -> Path | None:
-    """Write what the task learned from the data, so that no run learns it again."""
+    """Write the assets that the task learned from the data, so that no run learns them again."""
     if not task.learns_only_assets:
         return None
     for name, content in task.assets().items():

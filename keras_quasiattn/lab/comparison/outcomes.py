@@ -1,4 +1,4 @@
-"""What the records say of a table: a line a row, with spreads, baselines and a difference."""
+"""The results of a table: one line per row, with spreads, baselines and differences."""
 
 import dataclasses
 import math
@@ -15,18 +15,18 @@ from keras_quasiattn.lab.comparison.records import Record, by_key, key_of, read_
 if TYPE_CHECKING:
     from keras_quasiattn.lab.comparison.differences import Difference
 
-# What stands beside a model, and how a record names its figures.
+# The baselines, and the names of their metrics in a record.
 BASELINES: Final = {"bag of words": "bag_of_words", "majority": "majority"}
 _OF_BASELINES: Final[Mapping[str, type]] = dict.fromkeys(("task", "preset", "split"), str)
 _OF_RUNS: Final[Mapping[str, type]] = {
     **_OF_BASELINES,
     **{"model": str, "seed": int, "options": dict, "command": str},
 }
-ENOUGH: Final = 3  # seeds; fewer rank nothing
+ENOUGH: Final = 3  # fewest seeds for a ranking
 
 
 class Spread(NamedTuple):
-    """A figure over the seeds.
+    """A metric over the seeds.
 
     Args:
         mean: its mean.
@@ -39,22 +39,24 @@ class Spread(NamedTuple):
     seeds: int
 
     def text(self, digits: int) -> str:
-        """Mean ± deviation, with this number of decimals."""
+        """Return mean ± deviation, with this number of decimals."""
         beside = "" if self.deviation is None else f" ± {self.deviation:.{digits}f}"
         return f"{self.mean:.{digits}f}".replace("-", "−") + beside
 
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """A row of a table, and what its runs measured.
+    """A row of a table with the results of its runs.
 
     Args:
         row: the row.
-        settings: the grid's combination that it has; None if validation data have not chosen yet.
-        runs: its records, by seed.
-        figures: its figures, by heading; only those that a record has.
-        baselines: the first figure of what stands beside it, by name.
-        difference: that to the row that it is compared with; None without a common seed.
+        settings: the combination chosen for it from the grid; None until one is chosen on
+            validation data.
+        runs: the records of its runs, by seed.
+        figures: its metrics by heading; only those in the records.
+        baselines: the first metric of each baseline, by name.
+        difference: the difference from the row with which it is compared; None without a common
+            seed.
     """
 
     row: Row
@@ -66,11 +68,11 @@ class Line:
 
 
 class Recorded:
-    """The records of a results file and the baselines beside it, `baselines.jsonl`.
+    """The records of a results file and of the `baselines.jsonl` in its folder.
 
     Raises:
-        UserError: a file cannot be read, or a line is no record of a run or a baseline; the message
-            names both.
+        UserError: a file cannot be read, or a line is not a record of a run or a baseline; the
+            message names both.
     """
 
     def __init__(self, file: Path) -> None:
@@ -83,17 +85,17 @@ def _checked(file: Path, known: Mapping[str, type]) -> list[Record]:
     for number, record in enumerate(records, 1):
         wrong = [name for name, kind in known.items() if type(record.get(name)) is not kind]
         if wrong:
-            raise UserError(f"{file}, line {number}: no record, since {wrong[0]!r} is missing")
+            raise UserError(f"{file}, line {number}: not a record, because {wrong[0]!r} is missing")
         try:
             if "command" in known:
                 key_of(record)
         except (KeyError, ValueError, UserError) as error:
-            raise UserError(f"{file}, line {number}: no record of a run: {error}") from None
+            raise UserError(f"{file}, line {number}: not a record of a run: {error}") from None
     return records
 
 
 def outcome(table: Table, recorded: Recorded) -> list[Line]:
-    """Return a line for each row of the table, measured or not; those on the same data together."""
+    """Return a line for each row of the table, measured or not, grouped by data."""
     import numpy as np
 
     from keras_quasiattn.lab.comparison.differences import difference
@@ -112,7 +114,7 @@ def outcome(table: Table, recorded: Recorded) -> list[Line]:
                 if _measured(line.runs[seed], figure) and _measured(other.runs[seed], figure)
             ]
             ours, theirs = (_scores(one.runs, seeds, figure) for one in (line, other))
-            # Training may have diverged: leaving out that seed would say too much.
+            # Training may have diverged: leaving out that seed would be misleading.
             if seeds and bool(np.isfinite([ours, theirs]).all()):
                 found = difference(ours, theirs, figure.sign)
                 lines[place] = dataclasses.replace(line, difference=found)
@@ -120,7 +122,7 @@ def outcome(table: Table, recorded: Recorded) -> list[Line]:
 
 
 def _scores(runs: Mapping[int, Record], seeds: Sequence[int], figure: Figure) -> Any:
-    """(seeds,): the whole figures of the runs. The scores of their items would go here."""
+    """Return the metric of each run, (seeds,). Scores of single items would belong here."""
     import numpy as np
 
     return np.array([runs[seed][figure.name] / figure.divisor for seed in seeds])
@@ -146,7 +148,7 @@ def _line(table: Table, row: Row, recorded: Recorded) -> Line:
 def _baselines(
     table: Table, row: Row, runs: Mapping[int, Record], figure: Figure, recorded: Recorded
 ) -> dict[str, float]:
-    """Return the figures of the baselines on the row's data."""
+    """Return the metrics of the baselines on the row's data."""
     beside = [
         record
         for record in recorded.baselines
@@ -176,7 +178,7 @@ def _spread(runs: Iterable[Record], figure: Figure) -> Spread | None:
 
 
 def grid(table: Table, row: Row, recorded: Recorded) -> list[tuple[dict[str, Any], Spread | None]]:
-    """Return the validation figure of each combination of a row; None where it has no run."""
+    """Return the validation metric of each combination for a row; None where it has no run."""
     figure = next(
         (one for one in table.figures.values() if one.name == table.choose), Figure(table.choose)
     )

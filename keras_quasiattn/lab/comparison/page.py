@@ -1,4 +1,4 @@
-"""The HTML page of a comparison, and its picture in a notebook."""
+"""The HTML page of a comparison, and its display in a notebook."""
 
 import dataclasses
 import html
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def html_of(comparison: "Comparison") -> str:
-    """Return the page: table, differences with intervals, accuracy against cost, an example."""
+    """Return the page: table, differences with intervals, metric against cost, and an example."""
     drawn = [differences(comparison)]
     if any("step" in entry.costs for entry in comparison.entries):
         drawn.append(against_cost(comparison))
@@ -26,12 +26,12 @@ def html_of(comparison: "Comparison") -> str:
 
 
 def side_by_side(text: str, examples: Mapping[str, Example]) -> Example:
-    """Return one text under several attentions: of every layer, the weights of each attention.
+    """Return heat maps of one text: for every layer, the weights of each attention side by side.
 
     Args:
         text: the text.
-        examples: the text's heat maps under each attention, by its name; of a map, the last matrix
-            is that of the weights.
+        examples: the heat maps of the text by name of the attention; the last matrix of a map holds
+            the weights.
     """
     layers = zip(*(one.maps for one in examples.values()), strict=False)
     maps = [
@@ -49,7 +49,7 @@ def side_by_side(text: str, examples: Mapping[str, Example]) -> Example:
 
 
 def fragment_of(comparison: "Comparison") -> str:
-    """Return the table as HTML, below the picture of the differences if Matplotlib is installed."""
+    """Return the table as HTML, below a figure of the differences if Matplotlib is installed."""
     head, *rows = comparison.rows()
     cells = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
     body = "".join(
@@ -66,7 +66,7 @@ def fragment_of(comparison: "Comparison") -> str:
 
 
 def differences(comparison: "Comparison") -> Drawing:
-    """Every entry's difference to the baseline with its interval."""
+    """Plot every entry's difference from the baseline with its interval."""
     found = [(entry.name, comparison.difference(entry)) for entry in comparison.entries]
     shown = [(name, one) for name, one in found if one is not None]
 
@@ -98,7 +98,7 @@ def differences(comparison: "Comparison") -> Drawing:
 
 
 def against_cost(comparison: "Comparison") -> Drawing:
-    """Every entry's figure with its spread over the seeds, against the time of an update."""
+    """Plot every entry's metric with its spread over the seeds against the time of an update."""
     shown = [one for one in comparison.entries if one.figures and "step" in one.costs]
 
     def draw(figure: Any) -> None:

@@ -1,4 +1,4 @@
-"""Which runs a table needs, in which order, and what their records say."""
+"""The runs that a table needs, their order, and their records."""
 
 import dataclasses
 import itertools
@@ -15,13 +15,13 @@ Point = Mapping[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A run of a row, to be trained and measured.
+    """A run of a row to train and measure.
 
     Args:
-        row: the row, with the options of its point of the grid.
+        row: the row, with the options of its combination of the grid.
         seed: its seed.
-        split: what it is measured on.
-        path: its folder.
+        split: the data split to measure on.
+        path: the run folder.
         limit: number of examples to measure on; None for all.
     """
 
@@ -33,13 +33,13 @@ class Run:
 
 
 class Plan:
-    """The runs of a table: those of the grid first, then the seeds of each row at its best.
+    """The runs of a table: first the grid, then all seeds of each row at its best combination.
 
     Args:
         table: the table.
-        records: what is recorded already.
-        path_of: the folder of a run, from its row, its point of the grid, and its seed.
-        vectors: a file of word vectors, for the rows that can start with some.
+        records: the existing records.
+        path_of: a function from row, combination of the grid and seed to the run folder.
+        vectors: a file of word vectors for rows that can start with them.
     """
 
     def __init__(
@@ -59,24 +59,21 @@ class Plan:
         self._found = {key: dict(seeds) for key, seeds in by_key(records).items()}
 
     def next(self) -> Run | None:
-        """Return a run that is missing and whose row's options are known.
-
-        None if there is none now.
-        """
+        """Return a missing run whose options are known, or None."""
         run = next(filter(self._is_missing, self._runs()), None)
         if run is not None:
             self._begun.add(run)
         return run
 
     def done(self, run: Run, record: Record | str) -> None:
-        """Take note of a run's record, or of why it failed."""
+        """Store a run's record, or its error."""
         if isinstance(record, str):
             self.failed[run] = record
         else:
             self._found.setdefault(run.row.key(run.split), {})[run.seed] = record
 
     def chosen(self, row: Row) -> Point | None:
-        """Return the point of the grid that is best for a row; None while one is missing."""
+        """Return the best combination of the grid for a row; None while a run is missing."""
         full = self._with(row, {})
         trials = (
             (point, self._run(row, point, self.table.first_seed, "validation"))
@@ -86,7 +83,7 @@ class Plan:
         return chosen(self.table, full, self._found, failed)
 
     def records(self, row: Row) -> dict[int, Record]:
-        """Return the records of a row at its best, by seed; empty while they are missing."""
+        """Return the records of a row at its best combination by seed; empty while unknown."""
         point = self.chosen(row)
         if point is None:
             return {}
@@ -94,11 +91,11 @@ class Plan:
         return {seed: found[seed] for seed in self._seeds if seed in found}
 
     def run_of(self, row: Row, seed: int) -> Run:
-        """Return a run of a row at its best, which must be known."""
+        """Return a run of a row at its best combination, which must be known."""
         return self._run(row, self.chosen(row) or {}, seed, self.table.split)
 
     def errors(self, row: Row) -> dict[int, str]:
-        """Return why runs of a row at its best failed, by seed."""
+        """Return the errors of failed runs of a row at its best combination, by seed."""
         return {
             run.seed: why
             for run, why in self.failed.items()
@@ -106,7 +103,7 @@ class Plan:
         }
 
     def trainings(self) -> list[Row]:
-        """For each training that is still to begin, also of later seeds, its row."""
+        """Return the row of each training that is yet to begin, including later seeds."""
         return [row for row in self.rows for _ in range(self._trainings(row))]
 
     def _trainings(self, row: Row) -> int:
@@ -124,7 +121,7 @@ class Plan:
         return runs + sum(map(self._is_missing, found))
 
     def _runs(self) -> Iterator[Run]:
-        """Every run whose options are known."""
+        """Yield every run whose options are known."""
         points = self.table.points()
         if len(points) > 1:
             for point, row in itertools.product(points, self.rows):

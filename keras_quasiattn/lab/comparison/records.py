@@ -1,4 +1,4 @@
-"""Recorded results: which of them are runs of one row of a table, with which seeds."""
+"""Recorded results, grouped by the table row of their runs and by seed."""
 
 import json
 import shlex
@@ -11,12 +11,12 @@ from keras_quasiattn.lab import tasks
 from keras_quasiattn.lab.tasks.attention_options import with_todays_names
 
 Record = Mapping[str, Any]
-# Task, preset, model, split, and the options that differ from the preset's; the same for a row and
-# its runs.
+# Task, preset, model, split, and the options that differ from the preset's; equal for a row and its
+# runs.
 Key = tuple[str, str, str, str, frozenset[str]]
 VECTORS = "data.vectors"
 WITHOUT_VECTORS = "without word vectors"
-# Models whose recorded rows have word vectors; those without are rows of their own.
+# Models whose recorded rows have word vectors; runs without vectors form separate rows.
 _READ_WORDS = (
     "attention_flow",
     "bilstm",
@@ -36,12 +36,12 @@ def reads_words(model: str) -> bool:
 def key_of_options(
     task: str, preset: str, model: str, split: str, options: Mapping[str, Any]
 ) -> Key:
-    """Return the key of runs with these options, all of them by dotted name.
+    """Return the key of runs with these options, given completely by dotted name.
 
-    The path of the word vectors is no part of it.
+    The key does not contain the path of the word vectors.
     """
     usual = tasks.describe(task).presets[preset].for_model(model)
-    if options.get(VECTORS):  # which may change other options of a preset
+    if options.get(VECTORS):  # may change other options of a preset
         usual = usual.with_overrides({VECTORS: options[VECTORS]})
     known = usual.options()
     changed = {
@@ -68,7 +68,7 @@ def key_of(record: Record) -> Key:
 
 
 def read_records(file: Path) -> list[Record]:
-    """Return the rows of a results file; none if there is no file.
+    """Return the records of a results file; none if the file does not exist.
 
     Raises:
         UserError: the file cannot be read, or a line is not a record; the message names it.
@@ -96,7 +96,7 @@ def read_records(file: Path) -> list[Record]:
 
 
 def by_key(records: Iterable[Record]) -> dict[Key, dict[int, Record]]:
-    """Return the runs of every row, by seed; of two runs with the same seed, the later one."""
+    """Return the runs of every row by seed; for two runs with the same seed, the later one."""
     found: dict[Key, dict[int, Record]] = {}
     for record in records:
         found.setdefault(key_of(record), {})[record["seed"]] = record

@@ -1,4 +1,4 @@
-"""Tables of outcomes as text: for a terminal, and as Markdown."""
+"""Format tables of results for a terminal and as Markdown."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -20,7 +20,7 @@ def markdown(table: Table, lines: Sequence[Line]) -> str:
 
 
 def terminal(table: Table, recorded: Recorded) -> str:
-    """Return the table for a terminal: title, note, columns, and what chose from the grid."""
+    """Return the table for a terminal: title, note, columns, and validation metrics of the grid."""
     lines = outcome(table, recorded)
     return "\n".join(
         part
@@ -37,12 +37,12 @@ def terminal(table: Table, recorded: Recorded) -> str:
 
 
 def few(lines: Sequence[Line]) -> bool:
-    """Return whether a line has runs, and too few to rank anything."""
+    """Return whether a line has runs, but too few for a ranking."""
     return any(0 < len(line.runs) < ENOUGH for line in lines)
 
 
 def _cells(table: Table, lines: Sequence[Line]) -> list[list[str]]:
-    """Headings and cells; a column that is empty in every row is left out."""
+    """Return headings and cells without columns that are empty in every row."""
     compared = {line.row.against for line in lines if line.difference}
     over = f" over {compared.pop()}" if len(compared) == 1 else ""
     columns = {
@@ -97,7 +97,7 @@ def _columns(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _chosen(table: Table, recorded: Recorded) -> Iterator[str]:
-    """Return what validation data say of the grid, if there is one; a mark at what was chosen."""
+    """Return the validation metrics of the grid, if there is one, with the choices marked."""
     if not table.grid:
         return
     yield f"chosen by {table.choose} of validation data:"

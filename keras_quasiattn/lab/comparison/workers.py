@@ -1,4 +1,4 @@
-"""Processes that work side by side, each with its share of the threads, one job at a time."""
+"""Worker processes that do one job at a time, each with its share of the threads."""
 
 import contextlib
 import multiprocessing
@@ -18,11 +18,11 @@ _THREADS = (
     "NUMBA_NUM_THREADS",
 )
 _FIXED = {"TF_NUM_INTEROP_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_MODULE_LOADING": "LAZY"}
-_TICK = 1.0  # seconds between two looks at what is running
+_TICK = 1.0  # seconds between two checks of the processes
 
 
 class Lost(Exception):
-    """The process of a job ended before the job did, for example for want of memory."""
+    """The process ended before its job did, for example because memory ran out."""
 
 
 class Failed(Exception):
@@ -39,19 +39,19 @@ def run_jobs(
     tick: Callable[[], None] = lambda: None,
     fresh: bool = False,
 ) -> None:
-    """Do jobs in several processes, until there is none left.
+    """Do jobs in several processes until none are left.
 
-    A job that fails, or whose process is lost, does not stop the others. If this process ends, even
-    by a kill, the others end within seconds.
+    A job that fails or loses its process does not stop the others. If this process ends, even if
+    killed, the others end within seconds.
 
     Args:
-        next_job: the next job, or None if there is none before another one is done.
-        work: does a job in one of the processes; both must be picklable.
-        done: called here with a job and its result: what `work` returned, or a `Lost` or `Failed`.
-        number: number of processes; the threads of this machine are shared out evenly.
-        log: file that collects what the processes write, with the traceback of every failure.
+        next_job: returns the next job, or None if there is none until another job is done.
+        work: does a job in a worker process; the function and the job must be picklable.
+        done: called in this process with a job and the result of `work`, or a `Lost` or `Failed`.
+        number: number of processes, which share the threads of this machine evenly.
+        log: file that collects the output of the processes, with the traceback of every failure.
         tick: called about once a second.
-        fresh: whether every job has a new process.
+        fresh: whether every job gets a new process.
     """
     with contextlib.ExitStack() as stack:
         idle = [stack.enter_context(_Worker(work, number, log)) for _ in range(number)]
@@ -120,7 +120,7 @@ class _Worker:
 
 @contextlib.contextmanager
 def _environment(variables: dict[str, str]) -> Iterator[None]:
-    """Environment variables for a process that starts in the body."""
+    """Set environment variables for a process that starts in the `with` block."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -135,7 +135,7 @@ def _environment(variables: dict[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _output_to(log: Path) -> Iterator[None]:
-    """Return a process that starts in the body writes to the file, also what its imports say."""
+    """Redirect the output of a process that starts in the `with` block, imports included."""
     kept = [os.dup(stream) for stream in (1, 2)]
     try:
         with open(log, "a") as file:
@@ -149,7 +149,7 @@ def _output_to(log: Path) -> Iterator[None]:
 
 
 def _serve(pipe: Any, work: Callable[[Any], Any], parent: int) -> None:
-    """Answer jobs until the other end is closed; the process's main function."""
+    """Do jobs until the other end is closed: the main function of a worker process."""
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     while True:
         try:

@@ -28,8 +28,8 @@ _SHOWN_CHARACTERS = 40
 
 _FORMS: Final = {"one": 1, "all": 8}  # 2 orders of assignment × 4 pairs of operands
 _COMMUTATIVE = "+*"
-# The same for all seeds and configs, so that a question is held out everywhere or nowhere. With
-# this key, the documentation's questions are held out.
+# The same for all seeds and configs, so a question is held out everywhere or nowhere. This key
+# holds out the questions in the documentation.
 _SPLIT_KEY = 48
 _FORM_WORD, _ORDER_WORD = 1, 2
 # TFDS holds a whole shard in memory while writing it, so this bounds its memory.
@@ -98,7 +98,7 @@ class ArithmeticGrammar:
 
     @property
     def description(self) -> str:
-        """What is allowed, in one line for error messages."""
+        """The allowed expressions, in one line for error messages."""
         return (
             "expected 'x=INTEGER,y=INTEGER,OPERATION' or 'y=INTEGER,x=INTEGER,OPERATION' with "
             f"integers from {self.low} to {self.high - 1} and an OPERATION such as "
@@ -132,7 +132,7 @@ class ArithmeticGrammar:
         Raises:
             UserError: the text is not an expression of this grammar.
         """
-        # Latin-1 decodes every byte and the pattern is ASCII, so invalid UTF-8 just does not match.
+        # Latin-1 decodes every byte and the pattern is ASCII, so invalid UTF-8 does not match.
         match = _PATTERN.fullmatch(text.decode("latin-1") if isinstance(text, bytes) else text)
         if match is None:
             raise UserError(f"cannot read {_shorten(text)} as an expression: {self.description}")
@@ -146,7 +146,7 @@ class ArithmeticGrammar:
         return Expression(x, y, match["left"], match["operator"], match["right"])
 
     def evaluate(self, text: str | bytes) -> int:
-        """Return the answer to an expression; the errors are those of `parse`."""
+        """Return the answer to an expression; errors are as in `parse`."""
         return self.parse(text).answer
 
     def _value(self, name: str, digits: str, text: str | bytes) -> int:
@@ -170,7 +170,7 @@ def _shorten(text: str | bytes) -> str:
 
 @dataclasses.dataclass
 class ArithmeticMluConfig(tfds.core.BuilderConfig):
-    """Which expressions a data set holds.
+    """The expressions of a data set.
 
     Args:
         name: name of the config and of its folder. By default it is made from the other settings,
@@ -231,15 +231,15 @@ class ArithmeticMlu(tfds.core.ShardBasedBuilder):
     eight forms of each (x, y, operator), 640,000 questions, because a model soon memorizes 80,000.
 
     Splits: test is a tenth, validation a hundredth, train the rest. A hash of the *canonical*
-    expression decides: the values, the operator and which values it takes. So both questions on
-    each line below are one expression, which falls into one split:
+    expression decides: the two values, the operator and its operands. Both questions on each line
+    below are therefore the same expression and in the same split:
 
         x=85,y=-52,y-x   y=-52,x=85,y-x     the other order of assignment
         x=85,y=-52,x+y   x=85,y=-52,y+x     the other order of operands that commute
         x=85,y=-52,y-x   x=-52,y=85,x-y     the variables renamed
 
     The value of an unused variable is part of the expression: `x=85,y=-52,x*x` and `x=85,y=7,x*x`
-    are two expressions, as in the paper's random split. The split of an expression depends on
+    are different expressions, as in the paper's random split. The split of an expression depends on
     neither seed nor config, so no test question of one config is a training question of another.
 
     Order: a keyed bijection permutes all rows, so every split is shuffled on disk. Memory does not
@@ -278,7 +278,7 @@ class ArithmeticMlu(tfds.core.ShardBasedBuilder):
                 {"expression": tfds.features.Text(), "answer": tfds.features.Text()}
             ),
             supervised_keys=("expression", "answer"),
-            disable_shuffling=True,  # the rows are shuffled already; read files in order
+            disable_shuffling=True,  # the rows are already shuffled, so read files in order
         )
 
     def _shard_iterators_per_split(
@@ -301,8 +301,8 @@ def generate_examples(
 ) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield (key, example) of one split in its shuffled order, computed in blocks of rows.
 
-    The order has 2^⌈log2 num_expressions⌉ positions, of which those from `start` to before `stop`
-    are read. Positions whose row is `num_expressions` or more are empty.
+    The order has 2^⌈log2 num_expressions⌉ positions, of which `start` … `stop` − 1 are read.
+    Positions whose row is `num_expressions` or more are empty.
     """
     split_code = list(SPLITS).index(split)
     bits = _index_bits(config)
@@ -360,9 +360,9 @@ def _split_codes(
 ) -> np.ndarray:
     """Return indices into `SPLITS`, from a hash of the canonical expression."""
     repeated = left_is_x == right_is_x
-    # The left operand's value, then the other value: the names of the variables no longer matter.
+    # The left operand's value, then the other value, because names of variables do not matter.
     first, second = np.where(left_is_x, x, y), np.where(left_is_x, y, x)
-    # Nor does the order of the operands of + and *: they are sorted.
+    # The operands of + and * are sorted, because their order does not matter.
     commutes = np.isin(operators, [ord(operator) for operator in _COMMUTATIVE]) & ~repeated
     smaller, larger = np.minimum(first, second), np.maximum(first, second)
     first, second = np.where(commutes, smaller, first), np.where(commutes, larger, second)

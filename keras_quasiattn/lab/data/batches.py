@@ -1,4 +1,4 @@
-"""Turn examples into batches: the same stream for the same seed, resumable at any update."""
+"""Turn examples into batches: streams that depend only on the seed and resume at any update."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,11 +11,11 @@ ExamplesFrom = Callable[[int], tf.data.Dataset]
 Encode = Callable[..., Any]
 Tokenize = Callable[..., tf.Tensor]
 
-_POOL = 50  # batches sorted by length together: a smaller pool mixes more, a larger one pads less
+_POOL = 50  # batches sorted by length: a smaller pool mixes more, a larger one pads less
 
 
 def split_reader(builder: tfds.core.DatasetBuilder, split: str) -> ExamplesFrom:
-    """Make the `examples_from` of `training_batches` for a prepared TFDS split.
+    """Return the `examples_from` of `training_batches` for a prepared TFDS split.
 
     TFDS opens the right file at the right record, so the last example is reached as fast as the
     first. `dataset.skip` would parse every example that it skips.
@@ -27,7 +27,7 @@ def split_reader(builder: tfds.core.DatasetBuilder, split: str) -> ExamplesFrom:
     Returns:
         A function from the index of the first wanted example to a dataset that starts there.
     """
-    # TFDS's automatic cache would read from the first example on.
+    # TFDS's automatic cache would read from the first example.
     config = tfds.ReadConfig(try_autocache=False)
 
     def examples_from(start: int) -> tf.data.Dataset:
@@ -50,29 +50,29 @@ def training_batches(
     """Return endless shuffled batches that depend only on the seed and the number of the update.
 
     Starting at `first_step` gives exactly the batches that an uninterrupted stream gives from that
-    update on, so a run that was killed resumes as if nothing had happened. Earlier passes over the
-    data are not read, nor are the windows of the current pass that are already used up.
+    update on, so a killed run resumes as if it had not been interrupted. Neither earlier passes
+    over the data nor the finished windows of the current pass are read again.
 
     Every pass cuts the examples into windows of `shuffle_buffer` and shuffles each window with a
     key made from (seed, pass, window). `tf.data`'s own shuffle is not used: its order also depends
     on the global seed, and it can be resumed only by replaying it. Examples are never shuffled
     across windows, so the buffer should hold the whole set, or the set should be shuffled on disk.
 
-    With `length_key`, examples of similar length share a batch, so that little of it is padding. Of
-    every 50 batches of shuffled examples, the shortest examples form one batch, the next longer
-    ones the next batch, and so on. Then the batches of the window are shuffled.
+    With `length_key`, examples of similar length share a batch, which reduces padding. Of every 50
+    batches of shuffled examples, the shortest examples form one batch, the next longer ones the
+    next batch, and so on. Then the batches of the window are shuffled.
 
     At the end of a pass, examples that do not fill a batch are dropped.
 
     Args:
-        examples_from: called with an index, returns a dataset of the single examples from that
-            index on, always in the same order and with known cardinality:
-            `split_reader(builder, split)`, or `dataset.skip`.
+        examples_from: a function from an index to a dataset of the single examples from that index
+            on, always in the same order and with known cardinality: `split_reader(builder, split)`,
+            or `dataset.skip`.
         batch_size: examples per batch, over all replicas together.
         seed: determines the order of every pass.
         first_step: number of batches already used.
-        encode: maps a batch of examples (their structure with a first axis B) to what the model's
-            `fit` takes.
+        encode: maps a batch of examples (their structure with a first axis B) to the input of
+            `fit`.
         shuffle_buffer: examples per window, held in memory.
         length_key: key of the examples' integer lengths; None ignores lengths. With it, the window
             must hold the whole set or a multiple of the batch size.
@@ -142,7 +142,7 @@ def training_batches(
 def evaluation_batches(
     examples: tf.data.Dataset, *, batch_size: int, encode: Encode
 ) -> tf.data.Dataset:
-    """Return batches of every example once and in order; the last batch may be smaller.
+    """Return batches of all examples, once and in order; the last batch may be smaller.
 
     Args:
         examples: single examples.
@@ -179,27 +179,27 @@ def token_batches(
     """Return endless shuffled batches with about as many tokens: many short texts or few long ones.
 
     As with `training_batches`, the stream depends only on the seed and the number of the update,
-    and can be resumed at any update. There a batch has a fixed number of examples, here of tokens:
-    an example's length is rounded up to L, a multiple of `length_multiple`, and a batch has
+    and can be resumed at any update. A batch has a fixed number of tokens instead of examples: an
+    example's length is rounded up to L, a multiple of `length_multiple`, and a batch has
     `batch_tokens` // L examples, rounded down to a multiple of `row_multiple`, but at least
     `row_multiple`.
 
     Every pass uses every example once (except for fewer than `row_multiple`). Examples that do not
-    fill a batch of length L join a batch of the next length. So no length is left out, and every
-    pass has batches of the same shapes: one shape for each L, and a smaller last batch.
+    fill a batch of length L join a batch of the next length. Every pass thus has batches of the
+    same shapes: one for each L, and a smaller last batch.
 
     Args:
         columns: the whole set in memory: object arrays of bytes, or numbers, by key.
         lengths: integers (examples,), the number of tokens of each example's longer side, as the
             encoder counts them.
-        batch_tokens: tokens on one side of a batch, padding included; a longer example forms a
+        batch_tokens: tokens on one side of a batch, including padding; a longer example forms a
             batch alone.
         length_multiple: batch lengths are multiples of this; a larger value gives fewer shapes and
             more padding.
         seed: determines the order of every pass.
         first_step: number of batches already used.
-        encode: called with a batch of examples and the scalar L, returns what `fit` takes, as the
-            result of `sequence_pair_encoder` does.
+        encode: maps a batch of examples and the scalar L to the input of `fit`, as the result of
+            `sequence_pair_encoder` does.
         row_multiple: the number of examples in a batch is a multiple of this, so that replicas
             share it evenly.
 
@@ -251,9 +251,9 @@ def evaluation_token_batches(
 ) -> tf.data.Dataset:
     """Return the batches of `token_batches` over one pass, short examples first.
 
-    Fewer than `row_multiple` examples are left out, the shortest.
+    The shortest examples, fewer than `row_multiple`, are left out.
 
-    Arguments and errors are those of `token_batches`.
+    Arguments and errors are as in `token_batches`.
 
     Returns:
         A finite dataset of encoded batches.
@@ -276,10 +276,10 @@ def evaluation_token_batches(
 
 
 def fill_last_batch(order: np.ndarray, batch_size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Repeat rows with weight 0, so that replicas share every batch evenly.
+    """Repeat rows with weight 0 to let replicas share every batch evenly.
 
-    The other weights make up for it: with them, a mean over the examples of all batches is the mean
-    over the rows that are not repeated.
+    The other weights compensate for this: the weighted mean over all batches is the mean over the
+    original rows.
 
     Args:
         order: int (rows,), the rows in their order, at least one.
@@ -307,7 +307,7 @@ def sequence_pair_encoder(
     source_length: int | None = None,
     target_length: int | None = None,
 ) -> Encode:
-    """Make the `encode` of a sequence-to-sequence model trained with teacher forcing.
+    """Return the `encode` of a sequence-to-sequence model trained with teacher forcing.
 
     With target ids y₀ … y_{T−1}, the decoder's input is start, y₀ … y_{T−2}: each position sees the
     ids before it. The start symbol is a real id (by convention the end-of-sequence id), not padding
@@ -320,8 +320,8 @@ def sequence_pair_encoder(
         target_key: key of the target strings.
         start_id: the decoder's first input.
         pad_id: the id that `tokenize` pads with.
-        source_length: number of ids to cut and pad every source to, so that XLA compiles only once;
-            None pads to the longest source in the batch.
+        source_length: number of ids to which every source is cut and padded, so that XLA compiles
+            only once; None pads to the longest source in the batch.
         target_length: the same for targets.
 
     Returns:
@@ -356,7 +356,7 @@ def sequence_pair_encoder(
 
 
 def _check_least(**values: tuple[int, int]) -> None:
-    """Refuse a value below its limit; each is given as (value, limit)."""
+    """Raise a `ValueError` for a value below its limit; each argument is (value, limit)."""
     for name, (value, least) in values.items():
         if value < least:
             raise ValueError(f"{name} must be at least {least}; got {value}")
@@ -367,7 +367,7 @@ def _key(seed: int, pass_number: tf.Tensor) -> tf.Tensor:
 
 
 def _shuffle(rows: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
-    # A fixed algorithm: "auto_select" may choose another one on another machine.
+    # A fixed algorithm, because "auto_select" may choose differently on another machine.
     return tf.random.experimental.stateless_shuffle(rows, seed=key, alg="philox")
 
 
@@ -378,7 +378,7 @@ def _by_length(order: tf.Tensor, lengths: tf.Tensor, batch_size: int, key: tf.Te
     whole, rest = order[: batches * batch_size], order[batches * batch_size :]
     lengths = tf.cast(tf.gather(lengths, whole), tf.int64)
     pools = tf.cast(tf.range(tf.size(whole)) // (_POOL * batch_size), tf.int64)
-    # Sorts by pool, then by length within a pool.
+    # Sort by pool, then by length within a pool.
     sorting = tf.argsort(pools * (tf.reduce_max(lengths) + 1) + lengths, stable=True)
     rows = tf.reshape(tf.gather(whole, sorting), (-1, batch_size))  # (batches, batch_size)
     rows = _shuffle(rows, tf.random.fold_in(key, batches, alg="philox"))
@@ -386,7 +386,7 @@ def _by_length(order: tf.Tensor, lengths: tf.Tensor, batch_size: int, key: tf.Te
 
 
 def _encoded(batches: tf.data.Dataset, encode: Encode) -> tf.data.Dataset:
-    """Encode batches ahead of their use and in order, for one worker or several."""
+    """Encode batches in advance and in order, for one worker or several."""
     options = tf.data.Options()
     options.deterministic = True
     # DATA splits one stream among the workers; splitting by file would change the stream.
@@ -399,11 +399,11 @@ def _encoded(batches: tf.data.Dataset, encode: Encode) -> tf.data.Dataset:
 
 
 def untuned(batches: tf.data.Dataset) -> tf.data.Dataset:
-    """Return the same batches, without TensorFlow's thread that tunes a stream while it is read.
+    """Return the same batches without TensorFlow's thread for tuning a stream while it is read.
 
     Dropping an iterator waits for this thread, which sleeps up to a minute between its
-    measurements. TensorFlow 2.21 wakes it before it sets the mark that the thread then looks for,
-    so on a busy machine the thread sleeps on, and so does whoever dropped the iterator.
+    measurements. TensorFlow 2.21 wakes it before setting the flag that the thread checks, so on a
+    busy machine the thread goes back to sleep, and dropping the iterator blocks.
     """
     options = tf.data.Options()
     options.autotune.enabled = False
@@ -411,7 +411,7 @@ def untuned(batches: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def _row_encoder(columns: Mapping[str, np.ndarray], encode: Encode) -> Encode:
-    """Make a function that gathers the examples of these rows and encodes them to their length."""
+    """Return a function that gathers given rows and encodes them to their length."""
     values = {key: tf.constant(column.tolist()) for key, column in columns.items()}
 
     def encode_rows(rows: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
@@ -449,7 +449,7 @@ def _padded(
 
 def _cuts(padded: np.ndarray, batch_tokens: int, row_multiple: int) -> list[tuple[int, int, int]]:
     """Return begin, end and length of every batch of examples sorted by padded length."""
-    # Only short examples are left out; shuffling changes which ones in each pass.
+    # Only short examples are left out, different ones in each pass because of shuffling.
     cuts, begin = [], len(padded) % row_multiple
     lengths, counts = np.unique(padded, return_counts=True)
     for length, end in zip(lengths.tolist(), np.cumsum(counts).tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""Published corpora as TFDS data sets, built from files that the user downloads.
+"""Published corpora as TFDS data sets, built from files that users download.
 
 Their files go into TFDS's manual folder, by default `downloads/manual` in the data folder. A file
 may be compressed: its name may end in .xz or .gz.
@@ -43,8 +43,8 @@ class CorpusConfig(tfds.core.BuilderConfig):
 
     Args:
         name: name of the config.
-        splits: by split, a reader and the paths in the manual folder to call it with. The reader
-            yields a number (of the line, or the example) and an example for each row.
+        splits: for each split, a reader and its arguments, paths in the manual folder. The reader
+            yields a number (of the line or the example) and an example for each row.
         classes: name of each class, by its label in the files; empty if examples have no class.
         languages: languages of the texts; empty if examples are not translations.
         ranked: whether the examples are questions with candidates.
@@ -57,7 +57,7 @@ class CorpusConfig(tfds.core.BuilderConfig):
     ranked: bool = False
 
 
-# Earlier names, from when each builder had its own config class.
+# Names from earlier versions, in which each builder had a separate config class.
 PairCorpusConfig = CorpusConfig
 ParallelCorpusConfig = CorpusConfig
 QuestionCorpusConfig = CorpusConfig
@@ -68,7 +68,7 @@ def _splits(reader: _Reader, pattern: str, names: Mapping[str, str]) -> dict[str
 
 
 class _Corpus(tfds.core.GeneratorBasedBuilder, skip_registration=True):  # type: ignore[call-arg]
-    """The base of the corpora, whose configs name the files and their readers."""
+    """Base class of the corpora, whose configs name the files and their readers."""
 
     VERSION = tfds.core.Version("1.0.0")
     RELEASE_NOTES = {"1.0.0": "First version."}
@@ -80,7 +80,7 @@ class _Corpus(tfds.core.GeneratorBasedBuilder, skip_registration=True):  # type:
 
     @property
     def corpus(self) -> CorpusConfig:
-        """The config, or the only corpus of a builder without configs."""
+        """The config, or the single corpus of a builder without configs."""
         return self.builder_config or self.CORPUS
 
     def _features(self) -> tfds.features.FeaturesDict:
@@ -125,7 +125,7 @@ class _Corpus(tfds.core.GeneratorBasedBuilder, skip_registration=True):  # type:
 
 
 def _labelled(*columns: str, first_label: int = 0) -> _Reader:
-    """Make a reader of a table with the column `label` and the columns that form the text."""
+    """Return a reader of a table with the column `label` and the columns that form the text."""
 
     def read(file: Path) -> _Rows:
         for line, row in read_table(file, ("label", *columns)):
@@ -195,7 +195,7 @@ class StanfordSentiment(_Corpus):
 
 
 def _pairs(*columns: str, clean: bool = False, quoted: bool = False) -> _Reader:
-    """Make a reader of a table with columns for first text, second text, label and question id.
+    """Return a reader of a table with columns for first text, second text, label and question id.
 
     The question id may be left out. A `clean` reader reads only the rows with in_clean = 1.
     """
@@ -396,7 +396,7 @@ class PairCorpus(_Corpus):
 def _parallel(
     name: str, languages: Sequence[str], folder: str, table: bool, **names: str
 ) -> CorpusConfig:
-    """Make the config of a corpus with one .tsv per split, or with one file per language."""
+    """Return the config of a corpus with one .tsv per split, or with one file per language."""
 
     def read(*files: Path) -> _Rows:
         if table:
@@ -426,8 +426,8 @@ class ParallelCorpus(_Corpus):
     | `multi30k` | multi30k/{train,val,test_2016_flickr}.{en,de} | 29,000, 1,014, 1,000 |
 
     The .tsv files have the columns en and vi. An example holds one text of each language, such as
-    {en, vi}; the reader of the data chooses the direction. All lines are kept in their order, empty
-    ones too. Those of IWSLT'15 are tokenized and keep entities such as `&apos;`.
+    {en, vi}; the reader of the data chooses the direction. All lines are kept in order, including
+    empty ones. Those of IWSLT'15 are tokenized and keep entities such as `&apos;`.
 
     Sources: Cettolo et al. 2015, in the form of Stanford's `iwslt15.en-vi`; Elliott et al. 2016
     (task 1, test 2016).

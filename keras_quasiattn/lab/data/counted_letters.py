@@ -13,8 +13,8 @@ _ROWS = {"train": 4000, "validation": 1000, "test": 2000}
 def counted_letters(seed: int = 0) -> LabelledTextSet[LabelledTexts]:
     """Generate texts such as "b a f b c b", whose class, "3", counts their most frequent letter.
 
-    A sum over equal letters gives that count; an average over the text does not. No text is in two
-    splits.
+    A sum over equal letters yields the count; an average over the text does not. The splits share
+    no text.
 
     Args:
         seed: determines the texts.

@@ -1,4 +1,4 @@
-"""Counter-based randomness in NumPy: a value depends only on its key and index, not on a state."""
+"""Counter-based randomness in NumPy: values depend only on key and index, not on a state."""
 
 import hashlib
 from collections.abc import Iterable

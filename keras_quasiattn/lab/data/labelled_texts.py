@@ -1,4 +1,4 @@
-"""Sets of examples in memory, and the first kind of them: texts with a class."""
+"""Data sets in memory, and texts with a class."""
 
 import collections
 import dataclasses
@@ -16,8 +16,8 @@ from keras_quasiattn.errors import DataWarning, UserError
 from keras_quasiattn.lab.data.hashing import hash_to_unit_interval
 from keras_quasiattn.lab.data.table_files import read_table
 
-_SPLIT_KEY = 17  # the same for all seeds: a text is held out in every run or in none
-# Reads one file after another, so that the order is the same on every machine.
+_SPLIT_KEY = 17  # the same for all seeds, so a text is held out in every run or in none
+# Read one file after another, so that the order is the same on every machine.
 IN_ORDER = tfds.ReadConfig(interleave_cycle_length=1, try_autocache=False)
 
 
@@ -25,7 +25,7 @@ _Self = TypeVar("_Self", bound="Examples")
 
 
 class Examples:
-    """The base of dataclasses whose fields are arrays with one entry per example, or None."""
+    """Base class of dataclasses whose fields are arrays with one entry per example, or None."""
 
     def __len__(self) -> int:
         return len(self._columns()[0])
@@ -35,13 +35,13 @@ class Examples:
 
     @property
     def columns(self) -> dict[str, np.ndarray]:
-        """Return the texts of the examples, by what they are."""
+        """Return the columns of texts by name."""
         named = zip(dataclasses.fields(self), self._columns(), strict=True)  # type: ignore[arg-type]
         return {field.name: x for field, x in named if x is not None and x.dtype == object}
 
     @property
     def split_key(self) -> np.ndarray:
-        """The text of each example whose hash decides whether it is held out: the first field."""
+        """The texts whose hashes decide which examples are held out: the first field."""
         return self._columns()[0]
 
     def where(self: "_Self", chosen: np.ndarray) -> "_Self":
@@ -89,11 +89,11 @@ class LabelledTextSet(Generic[AnyExamples]):
     dropped: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     def with_validation(self, share: float, fold: int = 0) -> "LabelledTextSet[AnyExamples]":
-        """Return the set with a validation split, taken from the training split if it has none.
+        """Return the set with a validation split, taken from the training split if there is none.
 
         A hash of the text (of pairs, the first text) alone decides which examples are held out.
-        Equal texts therefore stay together, the seed changes nothing, and adding texts to the file
-        moves none of the others.
+        Equal texts therefore stay together, the seed has no effect, and adding texts to the file
+        does not move others.
 
         Args:
             share: share of the training texts to hold out, in (0, 1).
@@ -198,7 +198,7 @@ def texts_from_files(
 
     Args:
         files: the file of each split, by the split's name; "train" is required.
-        names: the name in the files of each column that is called something else there.
+        names: the name in the files of each column that has a different name there.
 
     Raises:
         UserError: a file has another format, a label is empty or does not occur in the training
@@ -218,7 +218,7 @@ def texts_from_files(
 def texts_from_file(
     file: str | Path, classes: Sequence[str], names: Mapping[str, str] | None = None
 ) -> LabelledTexts:
-    """Read one file like `texts_from_files`, for a trained model that knows these classes.
+    """Read one file, as `texts_from_files` does, for a trained model with these classes.
 
     Raises:
         UserError: the file has another format, or the model knows no such label.
@@ -239,7 +239,7 @@ def _rows(
 def number_labels(
     labels: Mapping[str, Sequence[tuple[str, str]]], train_file: str
 ) -> tuple[tuple[str, ...], dict[str, np.ndarray]]:
-    """Return the classes, which are the sorted training labels, and the class numbers by split.
+    """Return the classes (the sorted training labels) and the class numbers by split.
 
     A label comes with its place, for errors. Empty labels, labels that do not occur in training and
     a single training label are errors; labels that differ only in case or spaces give a warning.
@@ -262,7 +262,7 @@ def number_labels(
 
 
 def numbers_of(labels: Sequence[tuple[str, str]], classes: Sequence[str], known: str) -> np.ndarray:
-    """Return the class number of each label; `known` names what has the classes, for errors."""
+    """Return the class number of each label; errors mention `known`, the owner of the classes."""
     numbers = {name: number for number, name in enumerate(classes)}
     for place, label in labels:
         if label.strip() not in numbers:
@@ -274,7 +274,7 @@ def numbers_of(labels: Sequence[tuple[str, str]], classes: Sequence[str], known:
 
 
 def warn_of_spellings(file: str, counts: Mapping[str, int]) -> None:
-    """Warn of labels that differ only in case or spaces: they are probably meant to be one.
+    """Warn about labels that differ only in case or spaces and are probably meant to be equal.
 
     `counts` has the number of rows by label; 0 for a label that only a trained model knows.
     """

@@ -23,13 +23,13 @@ _PORTS = {"http": 80, "https": 443, "ftp": 21}
 def prepare(
     make_builder: Callable[[], tfds.core.DatasetBuilder], data_dir: str | Path
 ) -> tfds.core.DatasetBuilder:
-    """Write a TFDS builder's data if they are missing, completely or not at all.
+    """Write a TFDS builder's data if they are missing, either completely or not at all.
 
     If several processes need the same data at once, one of them writes and the others wait.
 
     Args:
-        make_builder: makes the builder. `prepare` calls it again once no other process is writing,
-            because a builder looks at the disk when it is made.
+        make_builder: creates the builder. `prepare` calls it again when no other process is
+            writing, because a builder inspects the disk at creation.
         data_dir: the folder in which the builder keeps its data.
 
     Returns:
@@ -59,7 +59,7 @@ def prepare(
 
 
 def pending_download(builder: tfds.core.DatasetBuilder) -> str:
-    """Return what must be downloaded before the data can be prepared.
+    """Return a description of the download that is needed to prepare the data.
 
     Returns:
         A text such as "trec (0.3 MiB from cogcomp.org)"; "" if the data are prepared, are generated
@@ -74,7 +74,7 @@ def pending_download(builder: tfds.core.DatasetBuilder) -> str:
 
 
 def _require_network(builder: tfds.core.DatasetBuilder) -> None:
-    """Refuse a download if no host answers within seconds; TFDS alone would try for minutes."""
+    """Raise an error if no host answers within seconds; TFDS itself would try for minutes."""
     pending = pending_download(builder)
     if pending and not _any_answers({_host_and_port(url) for url in builder.url_infos}):
         raise UserError(
@@ -84,7 +84,7 @@ def _require_network(builder: tfds.core.DatasetBuilder) -> None:
 
 
 def _host_and_port(url: str) -> tuple[str, int]:
-    """Return what to connect to for a URL: its host, or the proxy that is set for it."""
+    """Return the host and port to connect to for a URL, those of its proxy if one is set."""
     parts = urllib.parse.urlsplit(url)
     proxy = urllib.request.getproxies().get(parts.scheme)
     if proxy and not urllib.request.proxy_bypass(parts.hostname or ""):
@@ -103,7 +103,7 @@ def _any_answers(hosts: Collection[tuple[str, int]]) -> bool:
         finally:
             tried.release()
 
-    # Threads, because a timeout does not limit the time that it takes to find an address.
+    # Threads, because the timeout does not limit address lookup.
     for host in hosts:
         threading.Thread(target=connect, args=(host,), daemon=True).start()
     for _ in hosts:

@@ -1,4 +1,4 @@
-"""Questions with passages and answers: the formats they are published in, and arrays of them."""
+"""Questions with passages and answers: readers of published formats, and arrays."""
 
 import dataclasses
 import itertools
@@ -71,7 +71,7 @@ class ReadingTexts(Examples):
 
     @property
     def split_key(self) -> np.ndarray:
-        """The passages, so that all questions about a passage stay together."""
+        """The passages, so all questions about a passage stay together."""
         return self.passages
 
     def part(self, share: float) -> "ReadingTexts":
@@ -139,8 +139,8 @@ def questions_from_files(files: Mapping[str, str | Path]) -> LabelledTextSet[Rea
         files: the file of each split, by the split's name; it may be compressed (.gz, .xz).
 
     Raises:
-        UserError: a file has another format, a question is empty, or an answer is not where its
-            start says (the message names file and record); or no training passage contains its
+        UserError: a file has another format, a question is empty, or an answer is not at its start
+            position (the message names file and record); or no training passage contains its
             answer.
     """
     read = {split: questions_from_file(file) for split, file in files.items()}
@@ -177,7 +177,7 @@ def _answerable(read: Mapping[str, ReadingTexts], version: str) -> LabelledTextS
 def _span(row: Question) -> tuple[int, int]:
     for answer, start in zip(row.answers, row.starts, strict=True):
         if start >= 0:
-            # An answer found ignoring case may have more or fewer bytes in the passage.
+            # Ignoring case, an answer may have more or fewer bytes in the passage.
             found = row.context[start : start + len(answer.strip())]
             first = len(_encoded(row.context[:start]))
             return first, first + len(_encoded(found))
@@ -210,7 +210,7 @@ def read_squad(file: Path) -> Iterator[Question]:
 
     Raises:
         UserError: the file is not JSON or has another structure, a question is empty, or an answer
-            is not where its start says; the message names the file and the record, which is the
+            is not at its start position; the message names the file and the record, which is the
             question's number, counted from 1.
     """
     with open_text(file) as stream:
@@ -241,7 +241,7 @@ def read_question_lines(file: Path) -> Iterator[Question]:
     or `answers` holds both as `text` and `answer_start`, as the library `datasets` writes them, or
     is a list of such pairs. Without `answer_start`, the answers are searched for in the passages
     and need not occur. A start of -1 means that an answer does not occur. A question without
-    answers, or with a true `is_impossible`, has none in its passages. `id` is optional.
+    answers, or with a true `is_impossible`, is not answered by its passages. `id` is optional.
 
     Raises:
         UserError: as for `read_squad`; the record is the number of the line.
@@ -337,7 +337,7 @@ def _rows(value: Any) -> Iterator[Any]:
 
 def _question_of_row(place: str, row: Any, number: str) -> Question:
     if not isinstance(row, dict):
-        raise TypeError(f"{row!r} is no question")
+        raise TypeError(f"{row!r} is not a question")
     context = _joined(place, row["passages"] if "passages" in row else [row.get("context")])
     answers, starts = _answers(row)
     return _question(place, row.get("id", number), row.get("question"), context, answers, starts)

@@ -12,7 +12,7 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.text import open_text
 
 _FORMS = (".tsv", ".csv", ".txt", ".jsonl", ".parquet")
-# What may separate the fields of a spreadsheet: commas, or semicolons where commas are decimal.
+# Separators of spreadsheet fields: commas, or semicolons where the comma is the decimal point.
 _DELIMITERS = {".csv": ",;\t", ".txt": "\t;,"}
 _FIELD = re.compile(r'(?:"([^"]*(?:""[^"]*)*)"|([^"\t]*))(\t|\Z)')
 
@@ -27,14 +27,15 @@ def read_table(
     quoted: bool = False,
     names: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    r"""Yield the wanted columns of a file's rows, one row at a time.
+    r"""Yield the requested columns of a file, one row at a time.
 
     TSV: the first line names the columns. Tabs separate fields, and "\n" alone separates rows ("\r"
-    in a file without "\n"). A quote is an ordinary character, unless every quote in the file could
-    come from a program such as pandas, which quotes fields with tabs, quotes or line breaks.
+    in a file without "\n"). Quotes are ordinary characters, unless every quote in the file could
+    come from a program such as pandas, which quotes fields that contain tabs, quotes or line
+    breaks.
 
-    CSV, as spreadsheets write it: the same with commas, semicolons or tabs, whichever the first
-    line has. Fields may be quoted with `"` as in RFC 4180. A first line such as `sep=;` and rows of
+    CSV, as spreadsheets write it: the same with commas, semicolons or tabs, depending on the first
+    line. Fields may be quoted with `"` as in RFC 4180. A first line such as `sep=;` and rows of
     empty fields are skipped. TXT is read like CSV.
 
     JSONL: each line is an object or a list of objects. Parquet: the number of a row takes the place
@@ -44,10 +45,10 @@ def read_table(
 
     Args:
         file: a file whose name ends in .tsv, .csv, .txt, .jsonl or .parquet; .gz or .xz may follow.
-        columns: the wanted columns.
+        columns: the requested columns.
         optional: columns to include if the file (in JSONL, the row) has them.
         quoted: whether the fields of a TSV may be quoted like those of a CSV.
-        names: the name in the file of each wanted column that is called something else there.
+        names: the name in the file of each requested column that has a different name there.
 
     Yields:
         The number of the row's (last) line, counted from 1, and the fields by column; an integer in
@@ -55,7 +56,7 @@ def read_table(
 
     Raises:
         UserError: the file cannot be read, has another format (the message names the line) or has
-            no rows; or `names` has a column that is not wanted.
+            no rows; or `names` contains a column that was not requested.
     """
     file, names = Path(file), names or {}
     for column in names:
@@ -235,7 +236,7 @@ def _spreadsheet_fields(
 def _csv_fields(
     file: Path, stream: Iterable[str], delimiter: str, before: int = 0, strict: bool = True
 ) -> _Fields:
-    csv.field_size_limit(2**31 - 1)  # for the whole process; the default rejects texts over 128 KiB
+    csv.field_size_limit(2**31 - 1)  # for this process; the default rejects texts over 128 KiB
     reader = csv.reader(stream, delimiter=delimiter, strict=strict)
     number = before
     try:
@@ -266,13 +267,13 @@ def _tsv_fields(file: Path, stream: IO[str]) -> _Fields:
 
 
 def _is_quoted(lines: Iterable[str]) -> bool:
-    """Tell, from all quotes of a TSV, whether the program that wrote it quotes fields.
+    """Return whether the program that wrote a TSV quotes fields, judging by all its quotes.
 
-    Most programs quote nothing, and a quote is part of the text. Others, such as pandas, quote
-    either every field, the header's too, or only those with a tab, a quote or a line break, and
-    double the quotes inside. A quote that none of these would write makes all quotes text. So does
-    a file that is a correct table either way, if its quotes would join lines, unless another line
-    has quotes that were doubled inside a quoted field, which nobody types.
+    Most programs quote nothing, and quotes are part of the text. Others, such as pandas, quote
+    either every field, including the header, or only those with a tab, a quote or a line break, and
+    double the quotes inside. If any quote fits neither pattern, all quotes are text. If the table
+    is valid either way but its quotes would join lines, they are text, too, unless another line has
+    doubled quotes inside a quoted field, which nobody types.
     """
     rows = _quoted_rows(lines)
     header = _split_quoted(next(rows, (1, [""]))[1])
@@ -313,7 +314,7 @@ def _quoted_rows(lines: Iterable[str]) -> _Fields:
 
 
 def _split_quoted(row: Sequence[str]) -> list[re.Match[str]] | None:
-    """Match the fields of a row, quoted (group 1) or not (group 2); None if one is neither."""
+    """Match the fields of a row, quoted (group 1) or not (group 2); None if one is malformed."""
     text = "".join(row).rstrip("\r\n")
     found: list[re.Match[str]] = []
     while not found or found[-1][3]:

@@ -57,9 +57,9 @@ def pairs_from_tfds(
 ) -> LabelledTextSet[TextPairs]:
     """Read the splits of a prepared TFDS builder; drop and count pairs without a gold label (-1).
 
-    `PairCorpus` has the default keys, and `question_id` in corpora to rank. Of the builders in
-    TFDS, `snli`, `multi_nli` and `sci_tail` have `premise` and `hypothesis`, and `glue/qqp` has
-    `question1` and `question2`.
+    `PairCorpus` uses the default keys, and `question_id` in corpora to rank. In TFDS, `snli`,
+    `multi_nli` and `sci_tail` have `premise` and `hypothesis`, and `glue/qqp` has `question1` and
+    `question2`.
 
     Args:
         builder: a builder whose data are prepared.
@@ -101,7 +101,7 @@ def pairs_from_files(
     Args:
         files: by split, including "train": a table for `read_table`, or a mapping from each column
             to a file with one text per line.
-        names: the name in the tables of each column that is called something else there.
+        names: the name in the tables of each column that has a different name there.
 
     Raises:
         UserError: as for `texts_from_files`; or no row of a split has a label, or the files of a
@@ -122,7 +122,7 @@ def pairs_from_files(
 def pairs_from_file(
     file: PairFile, classes: Sequence[str], names: Mapping[str, str] | None = None
 ) -> TextPairs:
-    """Read one file like `pairs_from_files`, for a trained model that knows these classes.
+    """Read one file, as `pairs_from_files` does, for a trained model with these classes.
 
     Raises:
         UserError: the file has another format, the model knows no such label, or no row has one.
@@ -172,7 +172,7 @@ def ranked_pairs_from_files(
 def pairs_from_click_log(
     files: Mapping[str, str | Path], names: Mapping[str, str] | None = None
 ) -> LabelledTextSet[TextPairs]:
-    """Read queries with the questions shown for them, relevant if users clicked them often.
+    """Read queries and the questions shown for them, relevant if users clicked them often.
 
     A click-through rate below 0.3 gives the label 0, above 0.7 the label 1; rows in between are
     dropped and counted.

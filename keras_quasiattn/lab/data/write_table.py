@@ -1,4 +1,4 @@
-"""Write a table from Python objects, so that a run can name it as its data."""
+"""Write Python objects to a table that a run can use as its data."""
 
 import collections
 import json
@@ -16,16 +16,16 @@ from keras_quasiattn.files import atomic_file
 def write_table(rows: Any, file: str | Path, columns: Sequence[str] = ("text", "label")) -> str:
     """Write a DataFrame, a `tf.data.Dataset` or dictionaries as a table to train or predict on.
 
-    Another process may continue and measure a run, so the data of a run must be a file.
-    `read_table` reads it: 1.0 becomes 1, and 0.5, true and dates become texts. Other columns are
-    written too, except for values that no file can hold.
+    The data of a run must be a file, because another process may continue or measure the run.
+    `read_table` reads it: 1.0 becomes 1, and 0.5, true and dates become strings. Other columns are
+    also written, except for values that JSON cannot represent.
 
     Args:
         rows: a pandas or polars DataFrame; a finite, unbatched `tf.data.Dataset` of dictionaries,
             or of tuples in the order of `columns`; or an iterable of dictionaries.
         file: the .jsonl file to write or replace.
-        columns: the columns that will be read, whose values must be texts or numbers. They name the
-            elements of a data set's tuples.
+        columns: the columns to read later, whose values must be strings or numbers. They name the
+            elements of tuples in a data set.
 
     Returns:
         The file, for the options `data.train`, `data.validation` and `data.test`.
@@ -79,7 +79,7 @@ def _dictionaries(rows: Any, columns: Sequence[str]) -> Iterator[Any]:
         for name in columns:
             if counts[name] > 1:
                 raise UserError(f"{counts[name]} columns are called {name!r}: rename all but one")
-        # Of two columns with one name, pandas gives both.
+        # If two columns have the same name, pandas returns both.
         names = [name for name in rows.columns if counts[str(name)] == 1]
         for row in zip(*(rows[name] for name in names), strict=True):
             yield dict(zip(names, row, strict=True))
@@ -88,7 +88,7 @@ def _dictionaries(rows: Any, columns: Sequence[str]) -> Iterator[Any]:
 
 
 def _json_row(row: Mapping[Any, Any], number: int, columns: Sequence[str]) -> dict[str, Any]:
-    """Convert the values that JSON can hold; refuse missing and other values in `columns`."""
+    """Convert the values that JSON can represent; reject missing and other values in `columns`."""
     written = {}
     for name, value in row.items():
         try:
@@ -119,7 +119,7 @@ def _plain(value: Any) -> Any:
     if _is_missing(value):
         return None
     if isinstance(value, np.datetime64 | np.timedelta64):
-        return str(value)  # `item` would give nanoseconds
+        return str(value)  # `item` would return nanoseconds
     if hasattr(value, "item"):
         value = value.item()
     if isinstance(value, bytes):
@@ -134,7 +134,7 @@ def _plain(value: Any) -> Any:
         return int(value) if value.is_integer() else repr(value)
     if type(value) is int:
         return value
-    # Dates, decimals and the intervals of categories say what they are; a plain object does not.
+    # Dates, decimals and category intervals have a meaningful text form; a plain object does not.
     if isinstance(value, int) or type(value).__str__ is not object.__str__:
         return str(value)
     raise TypeError

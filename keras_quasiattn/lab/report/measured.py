@@ -1,4 +1,4 @@
-"""What models reached: their metrics next to simple methods, with intervals, and by class."""
+"""Metrics of models next to simple baselines, with intervals, and by class."""
 
 import dataclasses
 from collections import Counter
@@ -17,19 +17,19 @@ from keras_quasiattn.report.page_writer import Cell, Section
 Table = list[list[str]]
 
 _SHOWN = 3  # right answers, and mistakes
-_CLASSES = 12  # with more classes, the most frequent mistakes replace the table of all
+_CLASSES = 12  # with more classes, the most frequent mistakes replace the full table
 
 
 @dataclasses.dataclass(frozen=True)
 class Reached:
-    """What one model and the simple methods reached on the same examples.
+    """The metrics of one model and of the simple baselines on the same examples.
 
     Args:
         name: the model's name in tables.
         task: the task.
         split: the part of the data, or the file.
-        measured: what the model reached.
-        baselines: what simple methods reached, by name.
+        measured: the measurements of the model.
+        baselines: the metrics of the baselines, by name.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Reached:
         return {self.name: self.measured, **simple}
 
     def compared(self) -> list[str]:
-        """Return the names of the main metric and of the others that a baseline has."""
+        """Return the names of the main metric and of the other metrics that a baseline has."""
         known = {name for one in self.baselines.values() for name in one.figures}
         main = self.task.figure
         return [main, *(name for name in self.measured.figures if name in known - {main})]
@@ -110,9 +110,9 @@ def chosen_answers(judged: Sequence[Judged]) -> list[Judged]:
 
 
 def beside_baselines(reached: Sequence[Reached]) -> Table:
-    """Return a table of the models of one task and the baselines: a header, then a row for each.
+    """Return a table of the models of one task and the baselines: a header, then one row each.
 
-    A baseline that reached the same for several models, on the same data, has one row.
+    A baseline with equal metrics for several models on the same data has one row.
     """
     columns = list(dict.fromkeys(name for one in reached for name in one.compared()))
     models: Table = []
@@ -129,7 +129,7 @@ def beside_baselines(reached: Sequence[Reached]) -> Table:
 
 
 def other_figures(reached: Sequence[Reached]) -> Table:
-    """Return a table of the metrics that no baseline has: a row each, a column per model."""
+    """Return a table of the metrics that no baseline has: a row per metric, a column per model."""
     names = dict.fromkeys(
         name
         for one in reached
@@ -141,7 +141,7 @@ def other_figures(reached: Sequence[Reached]) -> Table:
 
 
 def by_name(figures: Mapping[str, Any]) -> dict[str, Table]:
-    """Return a table for every metric with a value for each of several names, such as classes."""
+    """Return a table for every metric that has a value per name, such as per class."""
     tables: dict[str, Table] = {}
     for title, values in figures.items():
         if not isinstance(values, Mapping) or not values:
@@ -173,7 +173,7 @@ def figures_section(found: Sequence[Reached]) -> Section:
 
 
 def confusion_section(found: Reached) -> Section | None:
-    """Return a section with confused classes and the metrics by name; None without either."""
+    """Return a section with confused classes and metrics per name; None if there are neither."""
     parts = []
     classes = list(found.measured.figures.get("per_class", ()))
     if classes and found.measured.judged:
@@ -206,7 +206,7 @@ def _confusion(classes: Sequence[str], judged: Sequence[Judged]) -> Section:
 
 
 def _with_bar(text: str) -> Cell:
-    """Return a cell with a bar if the text is a share, and with the interval if it has one."""
+    """Return a cell, with a bar if the text is a share, and with its interval if any."""
     value, _, rest = text.partition(" (")
     bounds = rest.rstrip(")").split(" to ") if rest else [value, value]
     try:
@@ -217,7 +217,7 @@ def _with_bar(text: str) -> Cell:
 
 
 def number_text(value: Any) -> str:
-    """Return a number in as many digits as one reads.
+    """Return a number with a readable number of digits.
 
     >>> number_text(0.91666), number_text(1234567), number_text(23.456), number_text("13a")
     ('0.917', '1,234,567', '23.5', '13a')

@@ -1,4 +1,4 @@
-"""What a report shows of one model: heat maps, texts, and matrices over training."""
+"""What a report shows for one model: heat maps, texts, and matrices over training."""
 
 import dataclasses
 import re
@@ -22,25 +22,25 @@ from keras_quasiattn.report.figures import Drawing, density_by_length, heat_map,
 from keras_quasiattn.report.heat_maps import Example, HeatMap, from_answer, heat_maps
 from keras_quasiattn.report.page_writer import Section, summary
 
-# Titles of matrices: by layer, then by the matrix' name.
+# Titles of matrices, by layer and by name of the matrix.
 Titles = dict[str, dict[str, str]]
 
-SHOWN = 6  # texts that the page shows with heat maps and tokens
-_MEASURED = 32  # texts on which saved checkpoints are measured
+SHOWN = 6  # number of texts with heat maps and tokens on the page
+_MEASURED = 32  # number of texts on which to measure saved checkpoints
 
 
 @dataclasses.dataclass
 class View:
-    """The parts of a page that come from one model.
+    """The parts of a page about one model.
 
     Args:
         name: the model's name, which the titles of its parts contain.
         examples: texts with their heat maps.
         texts: answers with tokens and weights.
         sections: further sections.
-        figures: figures that are saved with the page but are in no section.
-        notes: what is missing and why.
-        reached: what the model and the baselines reached, if that was measured.
+        figures: figures that are saved with the page but appear in no section.
+        notes: remarks on what is missing and why.
+        reached: the metrics of the model and the baselines, if measured.
     """
 
     name: str
@@ -52,7 +52,7 @@ class View:
     reached: Reached | None = None
 
     def add_answers(self, answers: Sequence[dict[str, Any]], judged: Sequence[Judged] = ()) -> None:
-        """Add answers: those that are judged, or else those with weights."""
+        """Add the judged answers, or else those with weights."""
         if judged:
             both = zip(answers, judged, strict=True)
             self.texts += [{**one, "model": self.name, "judged": judge} for one, judge in both]
@@ -61,7 +61,7 @@ class View:
         self.texts += [{**answer, "model": self.name} for answer in pooled[:SHOWN]]
 
     def add_densities(self, answers: Sequence[dict[str, Any]]) -> None:
-        """Plot the densities of answers with gates, if there are two or more."""
+        """Plot the densities of answers that have gates, if there are two or more."""
         gated = [answer for answer in answers if answer.get("tokens") and "gates" in answer]
         if len(gated) > 1:
             lengths = [len(answer["tokens"]) for answer in gated]
@@ -88,15 +88,15 @@ def view_of_run(
     *,
     needed: bool = True,
 ) -> View:
-    """Collect what a report shows of a finished run.
+    """Collect everything that a report shows for a finished run.
 
     Args:
         name: the run's name on the page.
         folder: the run.
-        data_dir: where its data are.
+        data_dir: folder of its data.
         inputs: texts to show.
-        split: the part of the data to measure on; without inputs, the page shows right answers and
-            mistakes from it. None measures nothing and shows the task's example.
+        split: the data split to measure on; without inputs, the page shows right answers and
+            mistakes from it. With None nothing is measured, and the page shows the task's example.
         limit: number of examples to measure on.
         needed: whether missing data are an error; otherwise a note names them. Defaults to True.
 
@@ -137,7 +137,7 @@ def view_of_run(
 
 
 def view_of_saved_model(name: str, exported: ExportedModel, inputs: Sequence[str]) -> View:
-    """Collect what an exported model's answers show; without inputs, of its own example."""
+    """Collect what a report shows of an exported model's answers to inputs, or to its example."""
     view, example = View(name), exported.about.get("example")
     texts = list(inputs) or ([example] if example is not None else [])
     if not texts:
@@ -160,7 +160,7 @@ def _add_maps(
     texts: Sequence[str],
     answers: Sequence[dict[str, Any]],
 ) -> Titles:
-    """Add the heat maps of texts; return the titles of their matrices, if a probe sees them."""
+    """Add the heat maps of texts; return the titles of their matrices, if they could be probed."""
     pairs = zip(texts, answers, strict=False)
     try:
         read = [_example(task, model, view.name, *pair) for pair in pairs]
@@ -176,7 +176,7 @@ def _add_maps(
 
 
 def _of_answer(name: str, answer: dict[str, Any]) -> Example:
-    """Return an example with the heat maps that its answer contains."""
+    """Return an example with the heat maps in its answer."""
     return Example(f"{name}: {answer['input']}", summary(answer), from_answer(answer))
 
 
@@ -189,7 +189,7 @@ def _example(
     blank, lengths = texts.blank()
     maps = with_owners(maps, lengths, probe(model, blank.argument)[1])
     tokens = {side: rows[0] for side, rows in texts.tokens.items()}
-    # The answer's tokens already show a map with one row of weights.
+    # A map with one row of weights is already shown on the tokens of the answer.
     weighed = "tokens" in answer and "weights" in answer
     shown = [one for one in heat_maps(maps, tokens) if not (weighed and _has_one_row(one))]
     titles = {

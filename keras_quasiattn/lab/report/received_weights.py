@@ -1,4 +1,4 @@
-"""The weight that each token receives, in a model whose answer has no weight for every token."""
+"""The weight that each token receives, for models whose answers have no weights per token."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,8 +13,8 @@ from keras_quasiattn.lab.tasks.task import Task
 def with_received(task: Task, model: keras.Model, answer: Mapping[str, Any]) -> dict[str, Any]:
     """Return the answer with the mean weight that every token receives in the last attention layer.
 
-    The mean is over heads and attending positions. It shows one layer, and does not explain the
-    answer: a report shows the matrices of all layers.
+    The mean is over heads and attending positions. It describes one layer and does not explain the
+    answer; a report shows the matrices of all layers.
 
     Args:
         task: the task of the model.
@@ -22,8 +22,8 @@ def with_received(task: Task, model: keras.Model, answer: Mapping[str, Any]) -> 
         answer: an answer of the task to a text, with its `input` and `tokens`.
 
     Returns:
-        The answer; if it had no `weights` and a layer has a matrix over the tokens, with `weights`
-        and with `weights_of`, which names the layer.
+        The answer. If it has no `weights` and a layer has a matrix over the tokens, `weights` and
+        `weights_of`, the name of the layer, are added.
     """
     if "weights" in answer:
         return dict(answer)

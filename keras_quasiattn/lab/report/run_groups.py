@@ -1,4 +1,4 @@
-"""Which runs of a report differ in nothing but their seed, and what to call the others."""
+"""Group the runs of a report that differ only in their seed, and name the groups."""
 
 import dataclasses
 import itertools
@@ -10,20 +10,20 @@ from keras_quasiattn.lab.tasks.held_out import SPLITS
 from keras_quasiattn.lab.training import RunFolder
 from keras_quasiattn.lab.training.config import flat
 
-_SHOWN, _LONGEST = 20, 60  # differences in a table, and characters of each
+_SHOWN, _LONGEST = 20, 60  # largest number of differences in a table, and of characters in each
 # The version of the data has a digest of these files, so their paths do not matter.
 _PATHS = {f"data.{split}" for split in SPLITS}
 
 
 @dataclasses.dataclass(frozen=True)
 class RunGroup:
-    """Run of one model on one data set with the same options and versions; only seeds differ.
+    """Runs of one model on one data set with the same options and versions; only seeds differ.
 
     Args:
         source: the task and the preset.
-        label: the model, and the name of the run's folder where other groups have that model.
-        runs: the runs, in the order that they were given.
-        differing: by name, the values that set the group apart from those groups.
+        label: the model, and the name of the run's folder if other groups have the same model.
+        runs: the runs, in the given order.
+        differing: the values, by name, that distinguish the group from those groups.
     """
 
     source: tuple[str, str]
@@ -54,9 +54,9 @@ def groups_of(folders: Sequence[RunFolder]) -> list[RunGroup]:
 
 
 def differences_of(groups: Sequence[RunGroup]) -> list[list[str]]:
-    """Return a table of what sets groups of one model apart; empty if nothing does.
+    """Return a table of the differences between groups of one model; empty if there are none.
 
-    A row per option, or per group if there are more groups, so that a page is wide enough.
+    It has a row per option, or a row per group if there are more groups than fit side by side.
     """
     apart = [group for group in groups if group.differing]
     names = list(dict.fromkeys(name for group in apart for name in group.differing))
@@ -70,7 +70,7 @@ def differences_of(groups: Sequence[RunGroup]) -> list[list[str]]:
 
 
 def _traits(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return everything that sets a run apart, except its seed."""
+    """Return everything that distinguishes a run, except its seed."""
     data = config.get("data") or {}
     traits = flat(config)
     traits.pop("seed", None)
@@ -95,7 +95,7 @@ def _differing(traits: Mapping[str, Any], alike: Sequence[Mapping[str, Any]]) ->
 
 
 def _folder_names(groups: Sequence[Sequence[RunFolder]]) -> list[str]:
-    """Return what the folders' names of each group have in common; with parents if two are equal.
+    """Return the common part of each group's folder names, with parent folders if two are equal.
 
     For "trec-seed0" and "trec-seed1" that is "trec".
     """

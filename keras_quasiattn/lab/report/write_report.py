@@ -1,4 +1,4 @@
-"""The report of several runs: one HTML page, and a folder with its figures."""
+"""Write the report of several runs: one HTML page, and a folder with its figures."""
 
 import json
 from collections.abc import Sequence
@@ -21,8 +21,8 @@ from keras_quasiattn.report.figures import (
 from keras_quasiattn.report.page_writer import Section, page
 from keras_quasiattn.serving.server_files import GRAPH
 
-_NAMED = 4  # models or runs in the title
-_SPLIT = "validation"  # the data that chose the checkpoint, and that every run has
+_NAMED = 4  # number of models or runs in the title
+_SPLIT = "validation"  # the split that chose the checkpoint, which every run has
 
 
 def write_report(
@@ -37,12 +37,11 @@ def write_report(
 ) -> list[Path]:
     """Write one HTML page about runs and exported models, and its figures as SVG and PNG.
 
-    The page shows what the runs and simple methods reached, which classes the runs confuse, right
-    answers and mistakes with their weights, heat maps, and learning curves. Learning curves cover
-    all runs. Runs that differ in nothing but their seed share a curve and a name; everything else
-    on the page is about the first finished one of them. If runs of one model differ in more, the
-    page adds the names of their folders to their names, and a table lists the differences. The page
-    needs no network and no other file.
+    The page shows the metrics of the runs and of simple baselines, confused classes, right answers
+    and mistakes with their weights, heat maps, and learning curves. Runs that differ only in their
+    seed share a curve and a name; everything else on the page is about the first finished one of
+    them. If runs of one model differ in more, the page adds the names of their folders, and a table
+    lists the differences. The page is self-contained.
 
     Args:
         sources: folders of runs, finished or not, and of exported models (the folder of a version).
@@ -50,9 +49,8 @@ def write_report(
             "_figures" instead of the extension.
         inputs: texts to show, the texts of a pair separated by tabs. Defaults to right answers and
             mistakes of `split`.
-        split: the part of the data to measure on. By default the validation data, if they are at
-            hand: nothing is downloaded or generated, and without data the page shows the task's
-            example.
+        split: the part of the data to measure on. Defaults to the validation data, if present:
+            nothing is downloaded or generated, and without data the page shows the task's example.
         limit: number of examples of `split` to measure on. Defaults to 1000.
         results: a JSON Lines file of recorded results, to plot accuracy against density.
         data_dir: folder of the runs' data. Defaults to "data".
@@ -124,7 +122,7 @@ def _facts(folder: RunFolder) -> tuple[str, str]:
         f"{split} {name} {value:.4g}"
         for split, all_ in folder.metrics().items()
         for name, value in all_.items()
-        if isinstance(value, (int, float))  # no signature, and no figures by class
+        if isinstance(value, (int, float))  # leave out the signature and the metrics by class
     ]
     data = folder.noted.get("data", {})
     described = " ".join(data.values()) if isinstance(data, dict) else ""
@@ -141,7 +139,7 @@ def _curves(groups: Sequence[RunGroup]) -> list[Section]:
         named = {name for _, rows in histories for row in rows for name in row}
         wanted = ["loss", *sorted(name for name in named if name.startswith("val_"))]
         found = {figure: curves_of(histories, figure) for figure in wanted}
-        # One order of the models in all figures, and so one colour.
+        # All figures have the same order of models, and so the same colours.
         models = sorted({model for curves in found.values() for model in curves})
         kept = {figure: curves for figure, curves in found.items() if curves}
         shown, saved = (

@@ -1,4 +1,4 @@
-"""Conversion of a finished run for ONNX Runtime, LiteRT or OpenVINO."""
+"""Convert a finished run for ONNX Runtime, LiteRT or OpenVINO."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,12 +15,12 @@ from keras_quasiattn.lab.training import RunFolder
 from keras_quasiattn.serving.runtimes import convert_model, need_runtime
 from keras_quasiattn.serving.server_files import ABOUT, new_version
 
-# (rows, length) of the batches to compare; each further input of a model is one longer.
+# (rows, length) of the batches to compare; each further input of a model is one position longer.
 _SHAPES = ((1, 1), (1, 7), (3, 5), (3, 13))
 
 
 class Conversion(NamedTuple):
-    """A converted version, and how far the runtime's answers are from the model's own."""
+    """A converted version, and how much the runtime's answers differ from the model's."""
 
     path: Path
     runtime: str
@@ -49,8 +49,8 @@ def convert(
 
     The file holds only the Keras model. It takes token ids, int32 (batch, length), under the names
     of the model's inputs (`ids`; `first` and `second`; `source` and `target`), and returns
-    `logits`. Id 0 is padding at the end of a text and changes nothing. Text processing stays
-    outside, because the runtimes take no strings, and so does the search for answers of several
+    `logits`. Id 0 is padding at the end of a text and has no effect. Text processing is left to the
+    caller, because the runtimes take no strings, and so is the search for answers of several
     tokens. The task's vocabulary and `about.json`, with the ids of the task's example, are written
     to the same folder.
 
@@ -102,7 +102,7 @@ def convert(
 
 
 def _batches(names: list[str], known: np.ndarray) -> Iterator[dict[str, np.ndarray]]:
-    """Draw ids by input name; of several rows, the second is half padding, the last is all."""
+    """Draw ids by input name; with several rows, half the second and all the last are padding."""
     generator = np.random.default_rng(0)
     for rows, length in _SHAPES:
         batch = {}

@@ -18,14 +18,14 @@ CARD: Final = "README.md"
 def write_description(
     folder: RunFolder, task: Task, root: Path, file: Path, quantized: Quantized | None, **more: Any
 ) -> None:
-    """Write the files that describe a model: JSON, the task's assets, a manifest, a model card.
+    """Write the files that describe a model: JSON, the task's assets, a manifest and a model card.
 
     Args:
         folder: the model's run.
         task: the run's task.
         root: the version's folder, in which everything else has been written.
         file: the JSON file to write; the assets and the manifest go to the same folder.
-        quantized: the quantized model, if that was exported instead of the run's own.
+        quantized: the quantized model, if it was exported instead of the run's own.
         **more: further entries of the JSON file.
     """
     about: dict[str, Any] = {
@@ -47,12 +47,12 @@ def write_description(
     }
     manifest = json.dumps(hashes(files), indent=2) + "\n"
     file.with_name(MANIFEST).write_text(manifest, encoding="utf-8")
-    # Not in the manifest, so that people may change it.
+    # Not in the manifest, because people may edit it.
     (root / CARD).write_text(model_card(about), encoding="utf-8")
 
 
 def model_card(about: Mapping[str, Any]) -> str:
-    """Return the model card as Markdown: answers, figures, data, options and origin of the model.
+    """Return the model card as Markdown: answers, metrics, data, options and origin of the model.
 
     Args:
         about: the contents of `about.json`.
@@ -101,7 +101,7 @@ def model_card(about: Mapping[str, Any]) -> str:
 
 
 def _figures(about: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Return the rows (split, figure, value), without figures by class."""
+    """Return the rows (split, metric, value), without metrics by class."""
     measured = dict(about["metrics"])
     if quantization := about.get("quantization"):
         split = f"{quantization['split']}, weights {quantization['mode']}"

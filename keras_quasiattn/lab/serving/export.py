@@ -1,4 +1,4 @@
-"""Export of a finished run as a versioned SavedModel for TensorFlow Serving."""
+"""Export a finished run as a versioned SavedModel for TensorFlow Serving."""
 
 import contextlib
 from collections.abc import Iterator
@@ -49,8 +49,8 @@ def export(
     its vocabulary. `README.md` is the model card. `load` loads the version in Python.
 
     `export` writes the version to a temporary folder and loads it again. The folder gets its final
-    name only if the written model answers the task's example as the model itself does, so a server
-    that watches `target/name` never sees an incomplete version.
+    name only if the exported model gives the same answer to the task's example as the original, so
+    a server that watches `target/name` never sees an incomplete version.
 
     Args:
         folder: the finished run.
@@ -59,19 +59,19 @@ def export(
         name: name of the model. Defaults to the run folder's name.
         version: positive version number. Defaults to one more than the highest existing one.
         quantized: the quantized model to export instead of the run's own.
-        compiled: whether XLA compiles the model's own part of the graph, but not text processing,
-            where the graph is loaded: once for each of a few lengths and batch sizes. Warm-up
-            requests make a server compile before it answers. This is for CPUs, where a server needs
-            `--xla_cpu_compilation_enabled=true`, and for models that answer in one call: classify,
-            pairs, rank. Defaults to False.
+        compiled: whether XLA compiles the model, but not text processing, when the graph is loaded,
+            once for each of a few lengths and batch sizes. Warm-up requests make a server compile
+            before it answers. This is for CPUs, where a server needs
+            `--xla_cpu_compilation_enabled=true`, and for models that answer in one call (classify,
+            pairs, rank). Defaults to False.
 
     Returns:
         The folder of the version.
 
     Raises:
         UserError: the run is not finished; the name or version is invalid; the version already
-            exists; the folder cannot be written; the written model answers differently; a model
-            to compile takes more than one call; the TensorFlow Serving API is not installed; or
+            exists; the folder cannot be written; the exported model answers differently; a model to
+            compile needs more than one call; the TensorFlow Serving API is not installed; or
             `models.config` is damaged.
 
     ```python
@@ -144,7 +144,7 @@ def _write(signature: ServingSignature, model: keras.Model, path: Path) -> Any:
 
 
 def _ask(loaded: Any, signature: ServingSignature, example: str) -> list[RecordedRequest]:
-    """Send the example to the written model, alone and with an empty row; record the answers."""
+    """Send the example to the exported model, alone and with an empty row; record the answers."""
     records = []
     for name, alone in example_inputs(signature, example).items():
         # (1, ...) and an empty row make (2, ...).
@@ -162,9 +162,9 @@ def _ask(loaded: Any, signature: ServingSignature, example: str) -> list[Recorde
 def _ask_compiled(
     loaded: Any, signature: ServingSignature, example: str, buckets: Buckets
 ) -> list[RecordedRequest]:
-    """Ask the written model for every bucket; compare its numbers with the uncompiled model's.
+    """Call the exported model for every bucket; compare its numbers with the uncompiled model's.
 
-    The records leave out outputs with more than one axis of tokens, which would be large.
+    The records omit outputs with more than one axis of tokens, which would be large.
     """
     asked, uncompiled = loaded.signatures[TOKEN_IDS], signature_functions(signature)[TOKEN_IDS]
     records = []
@@ -176,7 +176,7 @@ def _ask_compiled(
                 shapes = {name: array.shape for name, array in inputs.items()}
                 raise UserError(
                     f"not exported: compiled for inputs of shapes {shapes}, the model returns "
-                    f"other numbers as {key}"
+                    f"different numbers as {key}"
                 )
         small = {key: value.numpy() for key, value in answer.items() if len(value.shape) <= 2}
         records.append(RecordedRequest(TOKEN_IDS, inputs, small))
@@ -184,7 +184,7 @@ def _ask_compiled(
 
 
 def _check(task: Task, model: keras.Model, records: list[RecordedRequest]) -> None:
-    """Check that every recorded answer to the example is the model's own."""
+    """Check that every recorded answer to the example equals the original model's."""
     expected = task.predict(model, [task.example])[0]
     for record in records:
         for key, value in record.answer.items():

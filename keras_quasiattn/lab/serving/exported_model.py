@@ -1,4 +1,4 @@
-"""An exported model, loaded by its name or folder and called from Python."""
+"""Load an exported model by its name or folder, and call it from Python."""
 
 import json
 from collections.abc import Sequence
@@ -16,11 +16,11 @@ from keras_quasiattn.serving.server_files import ABOUT, highest_version
 
 
 def load(model: str | Path, folder: str | Path = "saved_models") -> "ExportedModel":
-    """Load an exported model, which takes strings and returns answers.
+    """Load an exported model that takes strings and returns answers.
 
     Args:
-        model: name of a model in `folder`, or the path of a model or of one of its versions. Of
-            several versions the highest is loaded.
+        model: name of a model in `folder`, or the path of a model or of one of its versions. The
+            highest of several versions is loaded.
         folder: folder of exported models, as for `export`. Defaults to "saved_models".
 
     Returns:

@@ -1,4 +1,4 @@
-"""Quantization of a finished run to 8-bit weights, with its metrics before and after."""
+"""Quantize a finished run to 8-bit weights, with its metrics before and after."""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -51,8 +51,8 @@ def quantize(
     integers, with a float32 scale for each output, or for each row of a table. The model computes
     in the same precision as before. Recurrent layers stay as they are, because Keras does not
     quantize them. A SavedModel holds the integers; converters keep those of embeddings, but fold
-    kernels back to float32 with the rounded values. Activations are not quantized: if they were,
-    LiteRT would refuse the models and OpenVINO would answer with other numbers.
+    kernels back to float32 with the rounded values. Activations are not quantized, because LiteRT
+    would reject such models and OpenVINO would give different answers.
 
     Args:
         folder: the finished run.

@@ -18,7 +18,7 @@ def signature_functions(signature: ServingSignature) -> dict[str, Any]:
 
     `serving_default` takes strings. `token_ids` takes two tensors for each of them: `NAME_ids`,
     int32 with the strings' shape and one more axis at the end, and `NAME_lengths`, int32 with the
-    strings' shape. It ignores ids at or beyond a text's length. Both functions reject inputs with
+    strings' shape. It ignores ids beyond a text's length. Both functions reject inputs with
     different numbers of rows.
 
     Args:
@@ -65,7 +65,7 @@ def bucket_inputs(
     """Yield inputs of `token_ids` for every bucket: the example's ids, repeated.
 
     A server that replays them compiles before it answers. An argument that is a list of texts gets
-    one row of as many texts, because a model sees these as a batch.
+    one row of that many texts, because the model receives them as a batch.
     """
     alone = example_inputs(signature, example)[TOKEN_IDS]
     listed = any(len(spec.shape) == 2 for spec in signature.input_signature)

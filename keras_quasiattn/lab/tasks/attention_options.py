@@ -18,7 +18,7 @@ _OLD_DEFAULTS: Mapping[str, Any] = {
 
 
 def attention(name: str = BASELINE, **options: Any) -> dict[str, Any]:
-    """Return the model options of an attention: its name, and what differs from its defaults."""
+    """Return the model options of an attention: its name, and options that differ from defaults."""
     return {"attention": name, "attention_options": options}
 
 
@@ -42,7 +42,7 @@ def attention_of(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
 
 
 def with_todays_names(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options by dotted name, in which CoDA's old ones have the names of today.
+    """Return options by dotted name, with CoDA's old names replaced by the current ones.
 
     >>> with_todays_names({"model.units": 8, "model.coda_gate": "tanh", "model.coda_alpha": 1.0})
     {'model.units': 8, 'model.attention': 'coda', 'model.attention_options': {'gate': 'tanh'}}
@@ -58,7 +58,7 @@ def with_todays_names(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def models_with_attention(task: Any) -> list[str]:
-    """Return the models of a task whose attention is the baseline until another one is chosen.
+    """Return the models of a task whose attention can be chosen and is the baseline by default.
 
     Args:
         task: a task, its class, or what `tasks.describe` returns.

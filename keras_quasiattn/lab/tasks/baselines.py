@@ -1,4 +1,4 @@
-"""What an evaluation is measured against: the most frequent class, and a model without attention.
+"""Baselines of an evaluation: the most frequent class, and a model without attention.
 
 The second is a logistic regression on bags of words, which trains in seconds.
 """
@@ -17,7 +17,7 @@ from keras_quasiattn.lab.tasks.measured import Measured
 from keras_quasiattn.metrics import classification_figures
 
 _WORD = r"\w+|[^\w\s]"
-_MOST = 30_000  # training examples, so that it takes seconds
+_MOST = 30_000  # training examples, to take only seconds
 _FINDER = re.compile(_WORD).findall
 # The inverse strength of the regularization: the best of 1 and 10 on validation data of TREC, SST-2
 # and a part of IMDB, and of parts of Quora, SNLI and SciTail.
@@ -25,7 +25,7 @@ _C_OF_TEXTS, _C_OF_PAIRS = 10.0, 1.0
 
 
 def simple_figures(train: Any, examples: Any, probabilities: np.ndarray) -> dict[str, Measured]:
-    """Accuracy and macro-F1 of the majority and of a regression that gave these probabilities."""
+    """Return accuracy and macro-F1 of the majority class and of a regression's probabilities."""
     classes = probabilities.shape[1]
     usual = np.bincount(train.labels, minlength=classes).argmax()
     majority = np.tile(np.eye(classes)[usual], (len(examples), 1))
@@ -38,7 +38,7 @@ def simple_figures(train: Any, examples: Any, probabilities: np.ndarray) -> dict
 
 
 def rights(examples: Any, probabilities: np.ndarray) -> np.ndarray:
-    """(examples,): 1 where the most probable class is the right one, otherwise 0."""
+    """Return 1 where the most probable class is the right one, otherwise 0: (examples,)."""
     return (probabilities.argmax(axis=1) == examples.labels).astype(np.float64)
 
 
@@ -59,7 +59,7 @@ def bag_of_words(train: LabelledTexts, texts: LabelledTexts, classes: int) -> np
 
 
 def bag_of_pairs(train: TextPairs, pairs: TextPairs, classes: int) -> np.ndarray:
-    """Return the same for pairs of texts.
+    """Return the class probabilities of a logistic regression on pairs of texts.
 
     The features are, with a and b the TF-IDF weights of the words of the texts: a, b, |a − b|, a·b,
     the cosine, and the shares of the words, and of the neighbouring words, that both texts have.
@@ -100,7 +100,7 @@ def _regression(
         linear_model = require("sklearn.linear_model", "tasks")
         model = linear_model.LogisticRegression(C=c, max_iter=1000)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # many classes are said before training
+            warnings.simplefilter("ignore")  # a warning about many classes appears before training
             model.fit(features, labels)
         probabilities[:, model.classes_] = model.predict_proba(others)
     return probabilities

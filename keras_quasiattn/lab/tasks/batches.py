@@ -46,7 +46,7 @@ def chosen_examples(
 
 
 def weights_of(examples: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:
-    """Return the `weight` of a batch's examples, the third part of what `fit` takes.
+    """Return the `weight` of a batch's examples, the third element of the input of `fit`.
 
     None in training.
     """
@@ -54,7 +54,7 @@ def weights_of(examples: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:
 
 
 def as_bytes(texts: Sequence[str]) -> np.ndarray:
-    """Texts as an object array of bytes; restores non-UTF-8 bytes, which arrive as surrogates."""
+    """Return texts as an object array of bytes; bytes that are not UTF-8 arrive as surrogates."""
     array = np.empty(len(texts), object)
     array[:] = [text.encode("utf-8", "surrogateescape") for text in texts]
     return array
@@ -75,7 +75,7 @@ def joined(*columns: np.ndarray) -> list[str]:
 
 
 def counted(count: Callable[[tf.Tensor], tf.Tensor], texts: np.ndarray) -> np.ndarray:
-    """`count` of texts (N,), an integer each, (N,); it gets at most 1000 texts at a time."""
+    """Apply `count` to texts (N,), at most 1000 at a time, and return the integers, (N,)."""
     batches = (texts[start : start + 1000] for start in range(0, len(texts), 1000))
     return np.concatenate([count(tf.constant(batch.tolist(), tf.string)) for batch in batches])
 

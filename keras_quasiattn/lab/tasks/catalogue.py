@@ -1,4 +1,4 @@
-"""The tasks by name, with all that can be said of them without Keras: for help and completion."""
+"""Descriptions of the tasks that need no Keras, for help and completion."""
 
 import dataclasses
 import importlib
@@ -12,7 +12,7 @@ _OWN = ("own", "data.train")
 
 
 class Described(Protocol):
-    """A task, its class or its entry in the catalogue: what has options to choose."""
+    """A task, its class or its catalogue entry: anything with models and presets to choose from."""
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -24,7 +24,7 @@ class Described(Protocol):
 
 
 def usual_model(task: Described, preset: str) -> str:
-    """Return the model where none is named: the preset's, or the task's first."""
+    """Return the default model: the preset's, or else the task's first."""
     usual = task.presets[preset].usual_model if preset in task.presets else ""
     return usual or task.models[0]
 
@@ -62,16 +62,16 @@ def chosen_options(
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """What is known of a task before its class is imported, which takes seconds.
+    """The description of a task that is available without importing its class, which takes seconds.
 
-    The class takes it from here; its attributes of these names are explained at `Task`.
+    The class reads it from here; `Task` documents the attributes of the same names.
 
     Args:
-        home: where the class is, as "module:class".
+        home: location of the class, as "module:class".
         presets_module: the module with the task's `PRESETS` and `MODELS`.
-        summary: one line that says what the input and the answer are.
+        summary: one line on the input and the answer.
         own_data: the preset for a user's own files, and its option that names the training file;
-            None for a task that makes its own data.
+            None for a task that generates its data.
     """
 
     home: str

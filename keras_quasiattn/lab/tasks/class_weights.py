@@ -1,4 +1,4 @@
-"""A loss in which the rows of rare classes count more than those of frequent ones."""
+"""A loss in which rows of rare classes have more weight than those of frequent classes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,10 +9,10 @@ from keras import ops
 
 
 def balanced_weights(counts: np.ndarray) -> np.ndarray:
-    """Return the weight of each class, N/(classes·count): every class weighs the same in all.
+    """Return the weight of each class, N/(classes·count), which gives all equal total weight.
 
-    The mean over the N rows is 1, so that the learning rate means what it does without weights. A
-    class without rows has weight 0, and does not count among the classes.
+    The mean over the N rows is 1, so the learning rate has the same effect as without weights. A
+    class without rows has weight 0 and is not counted.
 
     >>> balanced_weights(np.array([1, 3, 0])).tolist()
     [2.0, 0.6666666865348816, 0.0]
@@ -23,15 +23,15 @@ def balanced_weights(counts: np.ndarray) -> np.ndarray:
 
 
 class ClassWeighted(keras.losses.Loss):
-    """Another loss, each example of which is weighted by its class.
+    """A loss that weights each example of another loss by its class.
 
     The weights multiply the loss of an example as a whole, so label smoothing spreads the target
-    first. They are constants: no batch and no replica is normalized by its own.
+    first. They are constants, not normalized per batch or replica.
 
     Args:
-        loss: gives a value for each example.
+        loss: a loss with one value per example.
         weights: (classes,).
-        labels_of: makes class numbers (B,) of a batch of targets.
+        labels_of: a function from a batch of targets to class numbers (B,).
     """
 
     def __init__(

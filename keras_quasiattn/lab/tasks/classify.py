@@ -35,7 +35,7 @@ from keras_quasiattn.metrics import attention_flops, classification_figures
 from keras_quasiattn.metrics.attention_flops import POOLINGS
 from keras_quasiattn.models import TextClassifier, TransformerClassifier
 
-# Options of these models that set an argument of the attention layer, with its name there.
+# Options of these models that set an argument of the attention layer, with the argument's name.
 _UNIT_OPTIONS = {
     "gate_network": "network",
     "gate_units": "units",
@@ -50,11 +50,11 @@ _UNIT_OPTIONS = {
 class Classify(VocabularyTask):
     """Text classification: Tables 2 and 3 of GA-Net, Table 5 of CoDA.
 
-    The `bilstm_*` models differ in what lies between the LSTM states and the classes, and
-    `words_gated` has gates over the words themselves, so that the open ones are what decides; see
-    `models.TextClassifier`. `transformer` and `transformer_coda` differ in their
-    attention; see `models.TransformerClassifier`. Texts of more than `data.max_length` tokens are
-    truncated, in training and in prediction.
+    The `bilstm_*` models differ in the layer between the LSTM states and the classes, and
+    `words_gated` has gates over the words themselves, so only the open words decide; see
+    `models.TextClassifier`. `transformer` and `transformer_coda` differ in their attention; see
+    `models.TransformerClassifier`. Texts of more than `data.max_length` tokens are truncated, in
+    training and in prediction.
 
     Source: Xue et al. 2019, "Not All Attention Is Needed"; Tay et al. 2019, §3.5.
     """
@@ -106,7 +106,7 @@ class Classify(VocabularyTask):
         )
 
     def training_data(self, first_step: int) -> tf.data.Dataset:
-        """Return the training texts, reshuffled every epoch.
+        """Return the training texts, reshuffled in every pass.
 
         Texts of similar length share a batch.
         """
@@ -122,7 +122,7 @@ class Classify(VocabularyTask):
         )
 
     def validation_data(self) -> tf.data.Dataset:
-        """Every validation text; repeated texts of weight 0 fill up the last batch."""
+        """Return every validation text; repeated texts of weight 0 fill the last batch."""
         texts, size = self._data.splits["validation"], self._batch_size
         order = np.argsort(self._lengths(texts.texts), kind="stable")
         filled, weights = fill_last_batch(order, size)
@@ -145,9 +145,9 @@ class Classify(VocabularyTask):
     def measure(
         self, model: keras.Model, split: str = "test", limit: int | None = None
     ) -> Measured:
-        """Return the figures of `classification_figures`; where counted, attention FLOPs.
+        """Return `classification_figures` and, if they can be counted, attention FLOPs.
 
-        With gates also the share of open ones, and what the open words carry, see `faithfulness`.
+        With gates, also return the share of open gates and the results of `faithfulness`.
         """
         chosen, answer_ids = self._chosen(split, limit), self._ids_function(model)
         answers = self._answers(answer_ids, chosen.texts)
@@ -182,12 +182,12 @@ class Classify(VocabularyTask):
     def measure_baselines(
         self, split: str = "test", limit: int | None = None
     ) -> dict[str, Measured]:
-        """Accuracy and macro-F1 of the most frequent class and of a regression on bags of words."""
+        """Measure the most frequent class and a bag-of-words regression: accuracy, macro-F1."""
         train, chosen = self._data.splits["train"], self._chosen(split, limit)
         return simple_figures(train, chosen, bag_of_words(train, chosen, len(self._classes)))
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
-        """For each text: its class, the class probabilities, the tokens, any weights and gates."""
+        """Return each text's class, class probabilities, tokens, and any weights and gates."""
         answers = self._answers(self._ids_function(model), as_bytes(inputs))
         return [{"input": text, **answer} for text, answer in zip(inputs, answers, strict=True)]
 

@@ -32,7 +32,7 @@ class _Texts(Source):
     )
 
     def is_prepared(self, data_dir: Path, options: Mapping[str, Any]) -> bool:
-        """As for any source, with the phrases if these are wanted."""
+        """Return whether the data are prepared, including the phrases if requested."""
         return self._made(data_dir, _suffix(options)).is_prepared()
 
     def texts(self, options: Mapping[str, Any], data_dir: Path) -> LabelledTextSet[LabelledTexts]:
@@ -53,7 +53,7 @@ class _Generated(_Texts):
     generate: Callable[[], LabelledTextSet[LabelledTexts]]
 
     def is_prepared(self, data_dir: Path, options: Mapping[str, Any]) -> bool:
-        """Always: nothing is written."""
+        """Return True: nothing is written."""
         return True
 
     def texts(self, options: Mapping[str, Any], data_dir: Path) -> LabelledTextSet[LabelledTexts]:

@@ -33,7 +33,7 @@ _BILSTM = {
     "dropout": 0.5,
     "train_embedding": True,
 }
-# A state knows its own word only, so that an open gate shows what decides.
+# A state depends on its word only, so an open gate shows which word decides.
 _WORDS = {
     "embedding_dim": 100,
     "units": 100,
@@ -50,8 +50,8 @@ _GATES = {
     "gate_cost": 1e-4,
     "gate_inference": "threshold",
 }
-# For one's own data with word vectors. A thousand rows spoil the vectors of an LSTM and teach it to
-# be sure too early, so that the loss is least long before the accuracy is highest.
+# For a user's own data with word vectors. Training on a thousand rows degrades the vectors and
+# makes an LSTM overconfident, so the loss reaches its minimum long before the accuracy its maximum.
 _FROZEN = {
     "model.train_embedding": False,
     "model.embedding_dropout": 0.2,
@@ -116,10 +116,10 @@ def _preset(
             "words_gated": {
                 **local,
                 **_GATES,
-                # The network costs less than the convolutions that it saves.
+                # The network costs less than the convolutions it saves.
                 "gate_network": "feed_forward",
                 "gate_units": 20,
-                # Below this most gates stay open; with 0.05 one word per text speaks.
+                # With a lower cost most gates stay open; with 0.05 only one per text opens.
                 "gate_cost": 1e-2,
             },
             "words_soft": local,
@@ -213,10 +213,10 @@ PRESETS: dict[str, Preset] = {
             {"tokenizer": "words", "max_length": 512, **OWN_TABLE},
             _training(1500, 32, 100, passes=20, select="loss", patience=6),
             window=4,
-            # A tenth of the steps to warm up, as the papers' presets have no time for.
+            # Warm up for a tenth of the updates; the papers' presets are too short for that.
             transformer={
                 "data.vocabulary_size": 8000,
-                # Few rows do not fill two layers of 128, which cost twice as much.
+                # Few rows do not need two layers of 128, which cost twice as much.
                 "model.num_layers": 1,
                 "model.hidden_dim": 64,
                 "model.intermediate_dim": 256,
@@ -236,7 +236,7 @@ PRESETS: dict[str, Preset] = {
                 for model, (encoder, _) in TEXT_CLASSIFIERS.items()
                 if encoder == "lstm"
             },
-            # Every word with a vector says something, so that its gate opens more easily.
+            # Every word with a vector is informative, so its gate opens more easily.
             "words_gated": {"model.gate_cost": 3e-2},
         },
         # Of five small sets the BiLSTM won on one, at 2 to 16 times the cost; it wins on TREC too.

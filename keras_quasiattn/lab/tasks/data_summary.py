@@ -1,4 +1,4 @@
-"""A few lines on the user's own data before a model learns from them: counts, and what is odd."""
+"""Summarize the user's own data before training: counts, and probable mistakes."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -9,12 +9,10 @@ from keras_quasiattn.lab.data import LabelledTextSet
 
 _USES = {"train": "to train on", "validation": "for validation", "test": "to test"}
 _LISTED = 12  # classes
-_FEW = 5  # rows of a class in the mean, below which labels are probably no classes
-_MOST = 0.9  # share of one class, from which on a model may well ignore the others
-_LOOKED_AT = (
-    20_000  # texts of a column whose tokens are counted, so that a million rows take seconds
-)
-_LONG, _TIMES_MEDIAN = 1000, 20  # tokens of a text that is probably several rows
+_FEW = 5  # mean number of rows per class below which labels are probably not classes
+_MOST = 0.9  # share of one class above which a model may ignore the others
+_LOOKED_AT = 20_000  # texts per column whose tokens are counted, to take only seconds
+_LONG, _TIMES_MEDIAN = 1000, 20  # above this, a text is probably several rows
 _SHOWN = 40  # characters
 
 Count = Callable[[np.ndarray], np.ndarray]
@@ -24,13 +22,13 @@ Key = tuple[bytes, ...]
 def summarize(
     data: LabelledTextSet[Any], note: str, count: Count, limits: Mapping[str, tuple[str, int]]
 ) -> list[str]:
-    """Lines on rows, classes and lengths, and a warning for everything that is probably a mistake.
+    """Describe rows, classes and lengths in lines, and warn about every probable mistake.
 
     Args:
         data: the examples of each split; `columns` has their texts.
         note: how the splits were made.
-        count: gives the number of tokens of each text, however long.
-        limits: by column, the option that limits its tokens, and its value.
+        count: a function that counts the tokens of each text, without truncation.
+        limits: for each column, the option that limits its tokens, and its value.
     """
     splits = {name: data.splits[name] for name in _USES if name in data.splits}
     train, warnings = splits["train"], list[str]()
@@ -56,7 +54,7 @@ def summarize(
 
 
 def _keys(examples: Any) -> list[Key]:
-    """Return the texts of each row, which are the same where only spaces differ."""
+    """Return a key for the texts of each row that ignores differences in spaces."""
     columns = [[b" ".join(text.split()) for text in one] for one in examples.columns.values()]
     return list(zip(*columns, strict=True))
 

@@ -1,4 +1,4 @@
-"""What speaks against a model: simple methods that reach as much, and gates that stay open."""
+"""Warnings about a model: baselines that are as good, and gates that stay open."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,12 +12,12 @@ _OPEN = 0.75
 def behind_simple_methods(
     figures: Mapping[str, Any], baselines: Mapping[str, Measured], figure: str, measured_on: str
 ) -> list[str]:
-    """Return a warning for every simple method that the model is not ahead of.
+    """Return a warning for every baseline that the model does not beat.
 
     Args:
-        figures: what the model reached.
-        baselines: what the methods reached on the same examples, by name.
-        figure: the figure to compare, of which more is better.
+        figures: the metrics of the model. baselines: the metrics of the baselines on the same
+            examples, by name.
+        figure: the metric to compare; larger is better.
         measured_on: the name of the examples.
 
     >>> behind_simple_methods(
@@ -49,7 +49,7 @@ def open_gates(figures: Mapping[str, Any], cost: str) -> list[str]:
     """Return a warning if more than three quarters of the gates are open.
 
     Args:
-        figures: what the model reached; the densities of gates are named so.
+        figures: the metrics of the model, among them the densities of its gates.
         cost: the option with the cost of an open gate.
 
     >>> open_gates({"accuracy": 0.9, "density": 0.5}, "model.gate_cost")

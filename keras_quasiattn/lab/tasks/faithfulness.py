@@ -12,11 +12,11 @@ def faithfulness(
     answers: Sequence[Mapping[str, Any]],
     probabilities_of: Callable[[list[list[str]]], np.ndarray],
 ) -> dict[str, float]:
-    """Return what answers lose when their open words are deleted, and when only these are kept.
+    """Return how much probability answers lose without their open words, and with only those.
 
-    Each is the mean over the first 1,000 texts of p − p', where p is the probability of the label
-    that the model gives to the whole text and p' that of the same label for the rest of the text.
-    If the open words carry the answer, the first is large and the second about 0.
+    Each is the mean over the first 1,000 texts of p − p', where p is the probability of the
+    predicted label for the whole text and p' its probability for the shortened text. If the open
+    words carry the answer, the first is large and the second about 0.
 
     Args:
         answers: at least one, with `tokens`, `gates` and `probabilities`.

@@ -1,4 +1,4 @@
-"""Makes a validation split for data that has none."""
+"""Create a validation split for data without one."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 _Texts = TypeVar("_Texts", bound=Any)
 
 SPLITS = ("train", "validation", "test")
-# A hash chooses a tenth of the training texts; the fold says which of the ten tenths.
+# A hash chooses a tenth of the training texts; the fold selects one of the ten tenths.
 # Cross-validation uses one fold after another.
 HELD_OUT: Mapping[str, Any] = {"validation_share": 0.1, "validation_fold": 0}
 # For a user's own files; the validation file is optional.
@@ -18,7 +18,7 @@ OWN_DATA: Mapping[str, Any] = {
     "test_share": 0.0,
     **HELD_OUT,
 }
-# For files with named columns: their names there, where they are others.
+# For files with named columns: the names in the file of columns that differ.
 OWN_TABLE: Mapping[str, Any] = {**OWN_DATA, "columns": {}}
 
 
@@ -27,7 +27,7 @@ def hold_out(
 ) -> tuple["LabelledTextSet[_Texts]", list[str]]:
     """Return the set with a validation split, and notes on how the split was made.
 
-    With `test_share`, a set without a test split gets one in the same way, before that.
+    With `test_share`, a set without a test split first gets one in the same way.
 
     Args:
         whole: data with or without a validation split.
@@ -38,7 +38,7 @@ def hold_out(
     """
     rows, notes = len(whole.splits["train"]), []
     if options.get("test_share") and "test" not in whole.splits:
-        # The end of the range of the hash; the validation split begins at its beginning.
+        # The test split takes the end of the hash range; the validation split takes its start.
         share = options["test_share"]
         whole = whole.with_held_out("test", 1 - share, 1.0, f"data.test_share is {share}")
         notes.append(f"test is {len(whole.splits['test']):,} of {rows:,} rows, by hash")

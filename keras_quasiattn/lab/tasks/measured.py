@@ -1,4 +1,4 @@
-"""What a model reached on some examples: figures, scores of single examples, and answers."""
+"""Results of a model on some examples: metrics, scores of single examples, and answers."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -28,11 +28,10 @@ class Measured(NamedTuple):
     """What a model reached on some examples.
 
     Args:
-        figures: the metrics by name. A string among them says how a metric was measured, and a
-            dictionary has figures of the same kind by name, such as those of each class. All are
-            JSON-serialisable.
-        items: (examples,), the scores of the single examples (in `rank` of the questions) whose
-            mean is the task's main figure; None if that is no mean over examples.
+        figures: the metrics by name. A string among them describes how a metric was measured, and a
+            dictionary has metrics of one kind by name, such as by class. All are JSON-serialisable.
+        items: (examples,), the scores of single examples (in `rank`, of questions) whose mean is
+            the task's main metric; None if it is not a mean over examples.
         judged: the examples with their answers, in the order of the items; empty for baselines.
     """
 
@@ -42,7 +41,7 @@ class Measured(NamedTuple):
 
     @property
     def examples(self) -> int:
-        """The number of examples that the figures are of; 0 if it is not known."""
+        """The number of examples that were measured; 0 if unknown."""
         return len(self.judged) if self.items is None else len(self.items)
 
 
@@ -62,7 +61,7 @@ def judge(
     right: Iterable[Any],
     confidence: Iterable[Any],
 ) -> list[Judged]:
-    """Judge one example per value; all have as many."""
+    """Judge one example per value; all arguments have the same length."""
     return [
         Judged(text, wanted, got, bool(hit), float(sure))
         for text, wanted, got, hit, sure in zip(

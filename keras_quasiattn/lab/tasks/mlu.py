@@ -42,8 +42,8 @@ _EXAMPLE = "x=85,y=-52,y-x"
 class Mlu(Task):
     """Mathematical language understanding, Table 6 of CoDA.
 
-    The model decodes the answer greedily, character by character; only an answer that is right as a
-    whole counts. The models "coda" and "softmax" differ only in their attention; "universal" is the
+    The model decodes the answer greedily, character by character; only completely right answers
+    count. The models "coda" and "softmax" differ only in their attention; "universal" is the
     Universal Transformer with softmax, "universal_coda" the one with CoDA.
 
     Attributes:
@@ -119,15 +119,15 @@ class Mlu(Task):
             raise UserError(f"the model options do not suit task mlu: {reason}") from error
 
     def loss(self) -> keras.losses.Loss:
-        """Cross-entropy of the next character."""
+        """Return the cross-entropy of the next character."""
         return SequenceCrossentropy(label_smoothing=self.options.training.label_smoothing)
 
     def metrics(self) -> list[keras.metrics.Metric]:
-        """Sequence accuracy with teacher forcing, which equals that of greedy decoding."""
+        """Return the sequence accuracy with teacher forcing, as high as in greedy decoding."""
         return [SequenceAccuracy()]
 
     def training_data(self, first_step: int) -> tf.data.Dataset:
-        """Return the training questions, reshuffled every epoch."""
+        """Return the training questions, reshuffled in every pass."""
         return training_batches(
             split_reader(self._builder(), "train"),
             batch_size=self.options.training.batch_size,
@@ -152,7 +152,7 @@ class Mlu(Task):
         """Return the share of questions whose decoded answer is right, and the number of questions.
 
         `by_kind` has the same share for each kind of question: an operator, and one variable or
-        two. Models master one kind after the other.
+        two. Models learn one kind after the other.
         """
         if split not in SPLITS:
             raise UserError.unknown("split", split, SPLITS)
@@ -232,7 +232,7 @@ class Mlu(Task):
         return TokenizedTexts(ids, tokens)
 
     def check_input(self, text: str | bytes) -> None:
-        """Refuse anything but a question of the range and operators that the model learned."""
+        """Reject any question outside the range and operators that the model learned."""
         self.grammar.parse(text)
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:
@@ -257,7 +257,7 @@ class Mlu(Task):
 
     @property
     def _lengths(self) -> tuple[int, int]:
-        """Number of ids of the longest question and of the longest answer, including the ends."""
+        """The numbers of ids of the longest question and the longest answer, including ends."""
         return self.grammar.longest_expression + 1, self.grammar.longest_answer + 1
 
     def _encode(self) -> Any:

@@ -134,7 +134,7 @@ def ranked_pairs_of_file(given: str, names: Mapping[str, str] | None) -> TextPai
 
 
 def _files(given_files: Mapping[str, str], columns: str) -> dict[str, Any]:
-    """By split, one table, or one file per column with a text per line (comma-separated paths)."""
+    """Return for each split one table, or one file per column with a text per line."""
     names = columns.split(",")
     files: dict[str, Any] = {}
     for split, given in given_files.items():

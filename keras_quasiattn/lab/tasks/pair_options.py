@@ -92,7 +92,8 @@ OWN_MODEL: Mapping[str, Any] = {
     "dropout": 0.4,
     "comparison": "difference",
 }
-# Unknown words of one id would all align to each other, and names and numbers are mostly unknown.
+# Unknown words with a single id would all align with each other, and most names and numbers are
+# unknown.
 OWN_IDS: Mapping[str, Any] = {"unknown_ids": 100}
 OWN_TRAINING: Mapping[str, Any] = {
     "steps": 1500,
@@ -105,8 +106,8 @@ OWN_TRAINING: Mapping[str, Any] = {
     "patience": 6,
     "select": "loss",
 }
-# Few rows cannot teach good vectors to all words, and spoil those that they do not have. Vectors
-# that stay as they are bear longer steps: there is less to learn by heart.
+# A few rows cannot train good vectors for all words, and make the vectors of rare words worse.
+# Frozen vectors allow a higher learning rate, because less can be memorized.
 WITH_VECTORS: Mapping[str, Mapping[str, Any]] = {
     model: {
         "model.train_embedding": False,

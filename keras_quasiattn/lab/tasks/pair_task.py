@@ -48,8 +48,9 @@ class PairTask(VocabularyTask):
     attention_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"coda": {"scaling": "none"}}
 
     def _training_texts(self) -> list[bytes]:
-        # A text of several pairs counts once. A reply that is also drawn as a wrong one for other
-        # questions would have no unknown words otherwise, and those would mark the right replies.
+        # A text in several pairs counts once. Otherwise a reply that is also drawn as a wrong one
+        # for other questions would have no unknown words, and unknown words would mark the right
+        # replies.
         train = self._data.splits["train"]
         return list(dict.fromkeys([*train.first.tolist(), *train.second.tolist()]))
 
@@ -68,7 +69,7 @@ class PairTask(VocabularyTask):
         table = super()._table()
         if self.options.data["unit_norm"]:
             if table is None:
-                # Keras' own are so short that every dot product is near 0, and so is every weight:
+                # Keras' initial vectors are so short that all dot products and weights are near 0:
                 # not even equal words would align.
                 shape = (self.tokenizer.vocabulary_size, self.options.model["embedding_dim"])
                 table = np.random.default_rng(self.seed).normal(size=shape).astype(np.float32)
@@ -95,7 +96,7 @@ class PairTask(VocabularyTask):
         """Return the target of a batch; a `row` of −1 tells ranking metrics to skip the example."""
 
     def training_data(self, first_step: int) -> tf.data.Dataset:
-        """Return the training pairs, reshuffled every epoch.
+        """Return the training pairs, reshuffled in every pass.
 
         Pairs of similar length share a batch.
         """
@@ -111,7 +112,7 @@ class PairTask(VocabularyTask):
         )
 
     def validation_data(self) -> tf.data.Dataset:
-        """Every validation pair; repeated pairs fill up the last batch: weight 0, `row` −1."""
+        """Return every validation pair; repeated ones (weight 0, `row` −1) fill the last batch."""
         pairs, size = self._data.splits["validation"], self._batch_size
         order = np.argsort(self._lengths(pairs.first) + self._lengths(pairs.second), kind="stable")
         filled, weights = fill_last_batch(order, size)
@@ -146,7 +147,7 @@ class PairTask(VocabularyTask):
     def tokenize(self, texts: Sequence[str]) -> TokenizedTexts:
         """Return the token ids of the pairs, with the tokens.
 
-        Of several candidates only the first.
+        It tokenizes only the first of several candidates.
         """
         pairs = [split_input(text, ("first", "second"), more=True) for text in texts]
         return self._tokenized(

@@ -66,7 +66,7 @@ class Pairs(PairTask):
     def measure(
         self, model: keras.Model, split: str = "test", limit: int | None = None
     ) -> Measured:
-        """Return the figures of `classification_figures`."""
+        """Return `classification_figures`."""
         chosen = self._chosen(split, limit)
         probabilities = tf.nn.softmax(tf.constant(self._logits(model, chosen), tf.float64)).numpy()
         figures = classification_figures(chosen.labels, probabilities, self._classes)
@@ -77,12 +77,12 @@ class Pairs(PairTask):
     def measure_baselines(
         self, split: str = "test", limit: int | None = None
     ) -> dict[str, Measured]:
-        """Accuracy and macro-F1 of the most frequent class and of a regression on bags of words."""
+        """Measure the most frequent class and a bag-of-words regression: accuracy, macro-F1."""
         train, chosen = self._data.splits["train"], self._chosen(split, limit)
         return simple_figures(train, chosen, bag_of_pairs(train, chosen, len(self._classes)))
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
-        """For each pair: its class, the class probabilities, the tokens, and the weights."""
+        """Return for each pair its class, class probabilities, tokens and weights."""
         pairs = [split_input(text, _SIDES) for text in inputs]
         columns = [as_bytes([pair[side] for pair in pairs]) for side in (0, 1)]
         lengths = [self._lengths(column) for column in columns]
@@ -93,7 +93,7 @@ class Pairs(PairTask):
         ]
 
     def check_input(self, text: str | bytes) -> None:
-        """Refuse anything but two texts separated by a tab; either may be empty."""
+        """Reject anything but two texts separated by a tab; either may be empty."""
         split_input(text, _SIDES)
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:
@@ -147,7 +147,7 @@ class Pairs(PairTask):
 def _readable(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return one pair's answer as plain values, unpadded.
 
-    Rows of weights are of the attending tokens.
+    Each row of weights belongs to one attending token.
     """
     rows = {side: int(np.sum(row[f"{side}_tokens"] != b"")) for side in _SIDES}
     answer = {}

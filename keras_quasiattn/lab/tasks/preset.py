@@ -17,21 +17,21 @@ _WORDS = {"true": True, "false": False, "none": None, "null": None}
 class Preset:
     """The values of a task's data, model and training options.
 
-    An option is named `data.<name>`, `model.<name>` or `training.<name>`. Its type is that of the
-    value here (for training, of the field), and `with_overrides` refuses a value of another type.
+    An option is named `data.<name>`, `model.<name>` or `training.<name>`. The value here (for
+    training, the field) defines its type, and `with_overrides` rejects values of other types.
 
     Args:
-        summary: one line that says what the preset is for.
+        summary: one line on the purpose of the preset.
         data: data options by name; the values are JSON-serialisable.
         model: model options by name; the values are JSON-serialisable.
         training: the training settings.
-        by_model: by model name, what differs for that model: more model options, or other values of
-            them, by name, and other values of data and training options, by dotted name. A model
-            has no options that it does not use.
-        with_vectors: by model name, what differs if `data.vectors` names a file: other values of
-            its options, by dotted name.
-        unused: by model name, the data options that do not matter to it.
-        usual_model: the model where none is named; empty for the task's first.
+        by_model: the differences for each model, by its name: additional or different model
+            options, by name, and different data and training options, by dotted name. A model has
+            only options that it uses.
+        with_vectors: for each model, by name, the options that change if `data.vectors` names a
+            file, by dotted name.
+        unused: for each model, by name, the data options that do not affect it.
+        usual_model: the default model; empty for the task's first.
 
     >>> training = TrainingSettings(
     ...     steps=8, batch_size=4, learning_rate=1e-3, warmup_steps=2, checkpoint_every=2
@@ -70,7 +70,7 @@ class Preset:
         )
 
     def options(self) -> dict[str, Any]:
-        """All options and their values, by dotted name; JSON-serialisable."""
+        """Return all options and their values, by dotted name; JSON-serializable."""
         sections = {
             "data": self.data,
             "model": self.model,
@@ -101,7 +101,7 @@ class Preset:
         return value[entry[0]] if entry else value
 
     def with_overrides(self, overrides: Mapping[str, Any]) -> "Preset":
-        """Return a copy with other values for some options.
+        """Return a copy with different values for some options.
 
         Args:
             overrides: values by dotted option name. A string is parsed unless the option is itself

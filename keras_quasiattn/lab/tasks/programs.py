@@ -29,7 +29,7 @@ class Programs(SequenceTask):
 
     The metrics are the share of answers that equal the reference (`sequence_accuracy`, the paper's
     metric) and the share that pass the problem's ten tests (`program_accuracy`, Polosukhin and
-    Skidanov's). A program does not pass if it is malformed, fails, or exceeds the interpreter's
+    Skidanov's). A program fails if it is malformed, raises an error, or exceeds the interpreter's
     step limit.
 
     Source: Tay et al. 2019, §3.5; Polosukhin and Skidanov 2018, "Neural Program Search".

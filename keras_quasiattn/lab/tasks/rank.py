@@ -56,8 +56,8 @@ class Rank(PairTask):
     presets: ClassVar[dict[str, Preset]] = PRESETS
     own_data: ClassVar[tuple[str, str] | None] = CATALOGUE["rank"].own_data
     sources: ClassVar[Mapping[str, Source]] = RANKED_SOURCES
-    weighted_metrics: ClassVar[bool] = False  # `row` says which pairs do not count
-    # A training batch has some of a question's candidates only.
+    weighted_metrics: ClassVar[bool] = False  # `row` marks the pairs that do not count
+    # A training batch has only some of a question's candidates.
     measures_training: ClassVar[bool] = False
 
     @property
@@ -85,7 +85,7 @@ class Rank(PairTask):
         return self._weighted(loss, lambda target: tf.cast(target[:, 0], tf.int32))
 
     def metrics(self) -> list[keras.metrics.Metric]:
-        """MAP, MRR and recall at 1 of the validation questions."""
+        """Return MAP, MRR and recall at 1 of the validation questions."""
         return self._ranking_metrics(len(self._data.splits["validation"]), (1,))
 
     def _ranking_metrics(
@@ -101,7 +101,7 @@ class Rank(PairTask):
     def measure(
         self, model: keras.Model, split: str = "test", limit: int | None = None
     ) -> Measured:
-        """MAP, MRR and recall at 1, 2 and 5 over whole questions; ties count against the model."""
+        """Return MAP, MRR and recall at 1, 2 and 5 over questions; ties count against the model."""
         chosen = self._chosen(split, limit)
         logits = self._logits(model, chosen)
         ranked = self._ranked(chosen, logits)
@@ -112,7 +112,7 @@ class Rank(PairTask):
     def measure_baselines(
         self, split: str = "test", limit: int | None = None
     ) -> dict[str, Measured]:
-        """Return the same figures of a regression on bags of words."""
+        """Return the same metrics for a bag-of-words regression."""
         chosen = self._chosen(split, limit)
         probabilities = bag_of_pairs(self._data.splits["train"], chosen, 2)
         logits = np.log(probabilities + np.finfo(np.float32).tiny)
@@ -135,11 +135,11 @@ class Rank(PairTask):
         return Measured(figures, precisions)
 
     def _judged(self, chosen: Any, scores: np.ndarray) -> list[Judged]:
-        """Return the questions that count, candidates best first: is the best one right?"""
+        """Judge the best candidate of each question that counts."""
         found = []
         for question in np.unique(chosen.groups):
             rows = np.flatnonzero(chosen.groups == question)
-            # As in the metrics, of equal scores the wrong candidates come first.
+            # As in the metrics, ties rank wrong candidates first.
             rows = rows[np.lexsort((chosen.labels[rows], -scores[rows]))]
             right = chosen.labels[rows] == 1
             if not right.any() or (self.options.data["questions"] == "both" and right.all()):
@@ -152,7 +152,7 @@ class Rank(PairTask):
         return found
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
-        """For each question: its candidates, best first, with their scores and input places."""
+        """Return for each question its candidates, best first, with scores and input positions."""
         answer = self._answer_function(self._order_function(model))
         answers = []
         for text in inputs:
@@ -167,7 +167,7 @@ class Rank(PairTask):
         return answers
 
     def check_input(self, text: str | bytes) -> None:
-        """Refuse anything but a question and at least one candidate, separated by tabs."""
+        """Reject anything but a question and at least one candidate, separated by tabs."""
         split_input(text, _NAMES, more=True)
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:

@@ -18,7 +18,7 @@ from keras_quasiattn.lab.tasks.pair_options import (
 from keras_quasiattn.lab.tasks.preset import Preset
 from keras_quasiattn.lab.tasks.settings import TrainingSettings
 
-# Without the mixture: its log-probabilities would rank as the mean of its components does.
+# Without the mixture, whose log-probabilities would rank like the mean of its components.
 MODELS = tuple(name for name in MODEL_OPTIONS if name != "mixture")
 
 

@@ -108,7 +108,7 @@ class Read(VocabularyTask):
     @functools.cached_property
     def tokenizer(self) -> SpanTokenizer:
         """The tokenizer of the vocabulary; call `prepare` or `read_assets` first."""
-        with tf.init_scope():  # so that it outlives the graph that first uses it
+        with tf.init_scope():  # it must outlive the graph that first uses it
             data = self.options.data
             return SpanTokenizer(
                 *(self._vocabulary, data["tokenizer"], data["unknown_ids"], self._text_version)
@@ -123,16 +123,16 @@ class Read(VocabularyTask):
         return _READERS.get(self.model, DecaProp)(vocabulary_size, **options, **attention)
 
     def loss(self) -> keras.losses.Loss:
-        """Cross-entropy of the start plus that of the end."""
+        """Return the cross-entropy of the start plus that of the end."""
         return SpanCrossentropy()
 
     def metrics(self) -> list[keras.metrics.Metric]:
-        """Exact-match share and word F1 of the spans, within a window that has the answer."""
+        """Return exact match and word F1 of spans, within windows that contain the answer."""
         longest = self.options.data["answer_length"]
         return [SpanAccuracy(longest, name="accuracy"), SpanF1(longest, name="f1")]
 
     def training_data(self, first_step: int) -> tf.data.Dataset:
-        """Training questions, reshuffled every epoch; passages of similar length share a batch."""
+        """Return training questions, reshuffled in every pass, with similar lengths in a batch."""
         texts = self._data.splits["train"]
         return training_batches(
             self._dataset(texts).skip,
@@ -145,7 +145,7 @@ class Read(VocabularyTask):
         )
 
     def validation_data(self) -> tf.data.Dataset:
-        """Validation questions with an answer; those that fill up the last batch do not count."""
+        """Return validation questions with an answer; some fill the last batch and do not count."""
         texts, size = self._data.splits["validation"], self._batch_size
         texts = texts.where(texts.starts >= 0)
         if not len(texts):
@@ -175,7 +175,7 @@ class Read(VocabularyTask):
         return lengths[[distinct[text] for text in texts.tolist()]]
 
     def _encode(self, size: int, examples: dict[str, tf.Tensor]) -> tuple[Any, ...]:
-        """Model inputs, one window of at most `size` words per passage, and the targets (B, 3)."""
+        """Return model inputs, a window of at most `size` words per passage, and targets (B, 3)."""
         words = split_words(self.tokenizer, examples["passage"])
         first = held(words.ends <= examples["start"][:, tf.newaxis])  # (B,): first answer word
         last = tf.maximum(held(words.starts < examples["end"][:, tf.newaxis]) - 1, first)
@@ -231,7 +231,7 @@ class Read(VocabularyTask):
     def measure(
         self, model: keras.Model, split: str = "test", limit: int | None = None
     ) -> Measured:
-        """Exact match and F1, for each question the best over its right answers, "" for none."""
+        """Return exact match and F1 against a question's best right answer ("" for none)."""
         chosen = self._chosen(split, limit)
         answer = self._answer_function(model)
         answers = in_batches(
@@ -251,7 +251,7 @@ class Read(VocabularyTask):
         return Measured(figures, np.array(scores["f1"]), judged)
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
-        """For each question: its answer, score, passage, and start and end in characters."""
+        """Return for each question its answer, score, passage, and start and end in characters."""
         answer = self._answer_function(model)
         answers = []
         for text in inputs:
@@ -266,7 +266,7 @@ class Read(VocabularyTask):
         return answers
 
     def check_input(self, text: str | bytes) -> None:
-        """Refuse input without a passage, and empty or too long questions; tabs separate texts."""
+        """Reject input without a passage, and empty or too long questions; tabs separate texts."""
         question = split_input(text, _NAMES, more=True)[0]
         if not question.strip():
             raise UserError(

@@ -21,8 +21,8 @@ _DATA: Mapping[str, Any] = {
     # normalised together.
     "max_length": 400,
     "stride": 200,
-    # Words of a question that the model reads. The rest is cut, but `predict` refuses longer
-    # questions.
+    # Words of a question that the model reads. Longer questions are cut in training and rejected by
+    # `predict`.
     "question_length": 40,
     # Maximum words of an answer.
     "answer_length": 16,
@@ -68,7 +68,7 @@ def _preset(
     batch_size: int = 32,
     **model: Any,
 ) -> Preset:
-    """Return a preset that measures the validation F1 every `every` steps and keeps the best."""
+    """Return a preset that measures the validation F1 every `every` updates and keeps the best."""
     training = TrainingSettings(
         steps=periods * every,
         checkpoint_every=every,
@@ -99,7 +99,7 @@ PRESETS: dict[str, Preset] = {
     "squad_lines": _preset(
         "SQuAD v1.1, a question a line, from files by hand", 20, 2500, HELD_OUT, character_units=32
     ),
-    # A step takes 0.3 s for attention_flow, 0.6 to 0.8 s for the others
+    # An update takes 0.3 s for attention_flow, 0.6 to 0.8 s for the others
     # (benchmarks/results/pipeline.json).
     "squad_part": _preset(
         "SQuAD v1.1, a fixed fifth of its passages, for two cores, from files by hand",

@@ -1,4 +1,4 @@
-"""Splits passages into windows for a reader model, and picks the best span over all windows."""
+"""Split passages into windows for a reader model, and pick the best span over all windows."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ from keras_quasiattn.models import best_spans
 
 _CHARACTERS = 8  # bytes of each word that the model reads
 _FORMS = 2**31 - 1
-# Windows per call of the model, which bounds the memory for thousands of passages.
+# Windows per call of the model, to limit memory for thousands of passages.
 _TOGETHER = 32
 
 
@@ -26,7 +26,7 @@ class Words(NamedTuple):
         return Words(*(part[:, :length] for part in self))
 
     def counts(self) -> tf.Tensor:
-        """int32 (texts,): the number of words of each text."""
+        """Return the number of words in each text, int32 (texts,)."""
         return tf.cast(self.tokens.row_lengths(), tf.int32)
 
 
@@ -43,7 +43,7 @@ def split_words(tokenizer: SpanTokenizer, texts: tf.Tensor) -> Words:
 
 
 def all_windows(counts: tf.Tensor, size: int, stride: int) -> Windows:
-    """Windows of `size` words that cover every text, each `stride` words after the previous one.
+    """Cut every text into windows of `size` words, each `stride` words after the previous one.
 
     A text without words has no window. If no text has words, the first text gets one window.
 
@@ -149,8 +149,9 @@ class Spans(NamedTuple):
         window: index of its window; 0 if the question has no window.
         first: index of its first word in the window.
         last: index of its last word in the window.
-        score: its probability: that of its start times that of its end, both normalised over all
-            words in all windows of the question; 0 if the question has no window.
+        score: its probability, the product of the probabilities of its start and end, both
+            normalized over all words in all windows of the question; 0 if the question has no
+            window.
     """
 
     window: tf.Tensor
@@ -193,12 +194,12 @@ def _log_sum(logits: tf.Tensor, question: tf.Tensor, count: tf.Tensor) -> tf.Ten
 
 
 def held(places: tf.RaggedTensor) -> tf.Tensor:
-    """int32 (B,): the number of true values in every row."""
+    """Return the number of true values in every row, int32 (B,)."""
     return tf.reduce_sum(tf.cast(places, tf.int32), axis=1)
 
 
 def at(places: tf.RaggedTensor, row: tf.Tensor, word: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
-    """int32 (B,): the byte offset of one word per text; arbitrary where `real` is False."""
+    """Return the byte offset of one word per text, int32 (B,); arbitrary where `real` is False."""
     begins = tf.gather(tf.cast(places.row_splits, tf.int32), row)
     flat = tf.concat([tf.cast(places.flat_values, tf.int32), [0]], axis=0)
     return tf.gather(flat, tf.where(real, begins + word, 0))

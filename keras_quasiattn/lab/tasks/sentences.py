@@ -1,4 +1,4 @@
-"""One sentence for every model and every option of the tasks, for help on the command line."""
+"""One-sentence help for every model and option of the tasks, for the command line."""
 
 import inspect
 import re
@@ -128,7 +128,7 @@ _MODEL = {
 
 
 def _documented(text: str) -> dict[str, str]:
-    """Return the arguments that a docstring explains, each up to its first period."""
+    """Return the arguments in a docstring, each with its text up to the first period."""
     section = text.partition("\nArgs:\n")[2].partition("\n\n")[0]
     joined = re.sub(r"\n {8,}", " ", section)
     entries = re.findall(r"^ +(\w+): (.*?)\.?$", joined, re.MULTILINE)

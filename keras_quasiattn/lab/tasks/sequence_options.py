@@ -14,7 +14,7 @@ DATA_OPTIONS: Mapping[str, Any] = {
     # Maximum number of pieces.
     "vocabulary_size": 8000,
     # Maximum tokens per side, including the end; Tensor2Tensor's limit. Longer training pairs are
-    # dropped and other texts truncated, but `predict` refuses them.
+    # dropped and other texts truncated, but `predict` rejects them.
     "max_length": 256,
     # As in `data.token_batches`; 8 gives about six shapes for sentences of up to 48 tokens.
     "length_multiple": 8,
@@ -26,7 +26,7 @@ DATA_OPTIONS: Mapping[str, Any] = {
 _CODA: Mapping[str, Any] = attention("coda", alpha="learned", beta="learned")
 UNIVERSAL_MODELS = ("universal", "universal_coda")
 RECURRENT_MODELS = ("seq2seq", "seq2seq_attention", "seq2seq_coda")
-# Recurrent models train at Adam's usual rate, and overfit without early stopping.
+# Recurrent models train at Adam's usual rate and overfit without early stopping.
 _RECURRENT: Mapping[str, Any] = {
     "training.schedule": "constant",
     "training.learning_rate": 1e-3,

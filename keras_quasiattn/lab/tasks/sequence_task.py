@@ -49,7 +49,7 @@ class SequenceTask(Task):
 
     `sequence_options` describes the data and decoding options; `training.batch_size` counts tokens.
     The models `transformer*` and `universal*` are `models.Transformer`, `seq2seq*` are
-    `models.Seq2Seq`; the `*_coda` models differ from their twins only in the attention.
+    `models.Seq2Seq`; the `*_coda` models differ from their counterparts only in the attention.
     """
 
     def _set_up(self) -> None:
@@ -71,7 +71,7 @@ class SequenceTask(Task):
 
     @abc.abstractmethod
     def _load(self) -> tuple[ParallelTextSet, str]:
-        """Return the data, and a note, perhaps empty, on which part it is and what was held out."""
+        """Return the data, and a note (possibly empty) on the part used and what was held out."""
 
     @functools.cached_property
     def _loaded(self) -> tuple[ParallelTextSet, str]:
@@ -131,7 +131,7 @@ class SequenceTask(Task):
     @functools.cached_property
     def tokenizer(self) -> SentencePieceTokenizer:
         """The tokenizer of the pieces; call `prepare` or `read_assets` first."""
-        with tf.init_scope():  # so that it outlives the graph that first uses it
+        with tf.init_scope():  # it must outlive the graph that first uses it
             return SentencePieceTokenizer(self._pieces)
 
     def build_model(self) -> keras.Model:
@@ -150,22 +150,22 @@ class SequenceTask(Task):
             raise UserError(f"the model options do not suit task {self.name}: {reason}") from error
 
     def loss(self) -> keras.losses.Loss:
-        """Cross-entropy of the next piece."""
+        """Return the cross-entropy of the next piece."""
         return SequenceCrossentropy(label_smoothing=self.options.training.label_smoothing)
 
     def metrics(self) -> list[keras.metrics.Metric]:
-        """Sequence accuracy with teacher forcing, equal to that of greedy decoding; perplexity."""
+        """Return the perplexity, and the sequence accuracy, as high as in greedy decoding."""
         return [SequenceAccuracy(), SequencePerplexity()]
 
     def training_data(self, first_step: int) -> tf.data.Dataset:
-        """Return the training pairs, reshuffled every epoch.
+        """Return the training pairs, reshuffled in every pass.
 
         Pairs of similar length share a batch.
         """
         return token_batches(**self._batches("train"), seed=self.seed, first_step=first_step)
 
     def validation_data(self) -> tf.data.Dataset:
-        """Every validation pair, except fewer than `data.row_multiple` of the shortest."""
+        """Return every validation pair but the shortest, fewer than `data.row_multiple`."""
         return evaluation_token_batches(**self._batches("validation"))
 
     def _batches(self, split: str) -> dict[str, Any]:
@@ -193,7 +193,7 @@ class SequenceTask(Task):
         }
 
     def _longest(self, pairs: ParallelTexts) -> np.ndarray:
-        """(pairs,): number of tokens of each pair's longer side, including the end."""
+        """Return the number of tokens of each pair's longer side, including the end: (pairs,)."""
         return np.maximum(*(counted(self._count, side) for side in (pairs.source, pairs.target)))
 
     @functools.cached_property
@@ -229,7 +229,7 @@ class SequenceTask(Task):
 
     @abc.abstractmethod
     def _figures(self, answers: Sequence[bytes], examples: Any) -> dict[str, float | str]:
-        """Return the task's own metrics of its answers."""
+        """Return the metrics of the answers that are specific to the task."""
 
     def _measured(self, model: keras.Model, pairs: ParallelTexts) -> SequencePerplexity:
         metric = SequencePerplexity()
@@ -283,7 +283,7 @@ class SequenceTask(Task):
         return rows
 
     def check_input(self, text: str | bytes) -> None:
-        """Refuse an empty text, and a text of more than `data.max_length` tokens."""
+        """Reject an empty text, and a text of more than `data.max_length` tokens."""
         raw = text if isinstance(text, bytes) else as_bytes([text])[0]
         limit, tokens = self.options.data["max_length"], int(self._count(tf.constant([raw]))[0])
         shown = repr(text) if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]!r}..."
@@ -309,7 +309,7 @@ class SequenceTask(Task):
         return in_batches(self._answer_function(model), [texts], [counted(self._count, texts)])
 
     def _answer_function(self, model: keras.Model) -> Any:
-        """Cached per model, since building its graph takes longer than running it."""
+        """Return the answer function, cached per model because building its graph is slow."""
         if self._answering is None or self._answering[0] is not model:
             self._answering = (model, self._text_function(self._ids_function(model)))
         return self._answering[1]

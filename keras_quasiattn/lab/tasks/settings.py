@@ -115,7 +115,7 @@ class TrainingSettings:
             raise UserError(f"training.{name} is {getattr(self, name)!r}: it must be {right}")
 
     def over(self, batches: int) -> "TrainingSettings":
-        """Return the settings for data that have this many batches in a pass, with `passes` None.
+        """Return the settings for data with this many batches per pass, with `passes` None.
 
         With `passes`, training takes at least that many passes, and a period at least half a pass:
         data of many rows need more updates, and few rows need more than a few passes.

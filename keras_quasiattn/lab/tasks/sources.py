@@ -39,7 +39,7 @@ class Source:
         return prepare(lambda: self._made(data_dir, config_suffix), data_dir)
 
     def is_prepared(self, data_dir: Path, options: Mapping[str, Any]) -> bool:
-        """Return whether `data_dir` has the data, and nothing is to be downloaded or written."""
+        """Return whether `data_dir` has the data, so nothing must be downloaded or written."""
         return self._made(data_dir).is_prepared()
 
     def pending_download(self, data_dir: Path) -> str:
@@ -54,7 +54,7 @@ class Source:
         return self.builder(config=config, data_dir=data_dir)
 
     def notes(self, train: Any) -> list[str]:
-        """Notes on the data, whose training split is `train`."""
+        """Return notes on the data, whose training split is `train`."""
         if self.published_rows is None:
             return [self.note] if self.note else []
         return [f"a part: {len(train):,} of {self.published_rows:,} training rows"]

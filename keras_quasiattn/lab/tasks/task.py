@@ -1,4 +1,4 @@
-"""The interface between a task and what uses it: training, serving and the command line."""
+"""The interface of tasks for training, serving and the command line."""
 
 import abc
 from collections.abc import Mapping, Sequence
@@ -30,34 +30,34 @@ class Task(abc.ABC):
         model: name of one of `models`.
         seed: sets the initial weights, all noise and the order of the data; in [0, 2**32).
         data_dir: folder where the data is or will be created.
-        overrides: values for single options of the preset, by dotted name, such as
-            `{"model.width": 64}`.
+        overrides: values for options of the preset, by dotted name, such as `{"model.width": 64}`.
 
     Attributes:
         name: the task's name on the command line.
-        summary: one line that says what the input and the answer are.
+        summary: one line on the input and the answer.
         figure: the name of the main metric, by which models are compared.
-        shares: the metrics that are shares of the examples; the others are other quantities.
+        shares: the metrics that are shares of the examples.
         models: names of the models that can be trained.
         presets: named sets of options; the first is the command line's default.
-        attention_defaults: by attention, the options with which it suits the task's models better
-            than with its defaults.
+        attention_defaults: for each attention, options that fit the task's models better than its
+            defaults.
         own_data: the preset for a user's own files, and its option that names the training file;
-            None for a task that makes its own data.
+            None for a task that generates its data.
         weighted_metrics: whether the metrics take the weights of the validation examples; the loss
             always does.
         has_classes: whether the training examples have classes, which can be weighted.
-        measures_training: whether the metrics measure training batches, too; if not, the history
-            has their figures of validation only.
-        sources: by preset, the published data set that it reads.
+        measures_training: whether the metrics also measure training batches; if not, the history
+            has only their validation values.
+        sources: the published data set of each preset.
         input_columns: columns of a table whose rows `predict` can answer, joined by tabs; empty if
-            its inputs are no rows.
-        answer_names: what of an answer is no explanation of it; None for all that `predict` gives.
+            inputs are not rows.
+        answer_names: keys of an answer that are not part of its explanation; None for all keys of
+            `predict`.
         options: the preset for this model, with the overrides applied.
 
     Raises:
-        UserError: the preset, the model or an option is unknown, a value does not suit its option,
-            or the seed is out of range.
+        UserError: the preset, the model or an option is unknown, a value is not valid for its
+            option, or the seed is out of range.
     """
 
     name: ClassVar[str]
@@ -95,10 +95,10 @@ class Task(abc.ABC):
         self._set_up()
 
     def _set_up(self) -> None:
-        """Check the options and set up what depends on them; subclasses call `super()` first.
+        """Check the options and initialize from them; subclasses call `super()` first.
 
         Raises:
-            UserError: an option does not suit the task.
+            UserError: an option is not valid for the task.
         """
         if (weights := self.options.training.class_weights) != "none" and not self.has_classes:
             raise UserError(
@@ -107,7 +107,7 @@ class Task(abc.ABC):
             )
 
     def config(self) -> dict[str, Any]:
-        """Everything that defines the task except its data folder; JSON-serialisable.
+        """Return everything that defines the task except its data folder; JSON-serializable.
 
         It contains every option, so later changes to a preset do not affect earlier runs.
         """
@@ -141,13 +141,13 @@ class Task(abc.ABC):
     def pending_download(self) -> str:
         """Return what `prepare` would download, such as "trec (0.3 MiB from cogcomp.org)".
 
-        Or nothing.
+        The result is empty if nothing is missing.
         """
         source = self.sources.get(self.preset)
         return source.pending_download(self.data_dir) if source else ""
 
     def missing_data(self) -> str:
-        """Return what `prepare` would have to download or generate, as a line; or nothing."""
+        """Describe in a line what `prepare` would have to download or generate, if anything."""
         source = self.sources.get(self.preset)
         if source is None or source.is_prepared(self.data_dir, self.options.data):
             return ""
@@ -181,17 +181,17 @@ class Task(abc.ABC):
         )
 
     def remarks(self) -> list[str]:
-        """Lines that training says once the data are prepared; the default has none."""
+        """Return lines to print in training once the data are prepared; none by default."""
         return []
 
     def doubts(
         self, figures: Mapping[str, Any], baselines: Mapping[str, Measured], measured_on: str
     ) -> list[str]:
-        """Warnings of a model that is not ahead of a simple method, or whose gates stayed open.
+        """Return warnings, such as for a model that is not ahead of a baseline, or for open gates.
 
         Args:
-            figures: what the model reached on some examples.
-            baselines: what `measure_baselines` gives for them.
+            figures: the metrics of the model on some examples.
+            baselines: the result of `measure_baselines` for the same examples.
             measured_on: the name of the examples.
         """
         own = "model.gate_cost" if "gate_cost" in self.options.model else ""
@@ -219,14 +219,14 @@ class Task(abc.ABC):
 
     @property
     def learns_only_assets(self) -> bool:
-        """Whether `assets` have all that `prepare` learns.
+        """Whether `assets` contain everything that `prepare` learns.
 
         If so, a task with the same data options may `read_assets` of this one before `prepare`.
         """
         return True
 
     def resume(self, folder: Path) -> None:
-        """Take over from the folder of a run that goes on what this version would do otherwise.
+        """Adopt from a run to be resumed everything that this version would do differently.
 
         Raises:
             UserError: a file is damaged.
@@ -262,10 +262,10 @@ class Task(abc.ABC):
         return {}
 
     def check_model(self, model: keras.Model) -> None:
-        """Refuse a model that does not match this task and its assets; the default accepts any.
+        """Reject a model that does not match this task and its assets; the default accepts any.
 
         Raises:
-            UserError: the model does not match; the message says in what.
+            UserError: the model does not match; the message names the difference.
         """
         return None
 
@@ -294,14 +294,14 @@ class Task(abc.ABC):
     def validation_data(self) -> tf.data.Dataset:
         """Return a finite set of batches, without any training example.
 
-        Replicas must be able to share every batch evenly; otherwise they weight it wrongly. What
-        only fills a batch has weight 0; see `data.fill_last_batch`.
+        Replicas must be able to share every batch evenly; otherwise they weight it wrongly.
+        Examples that only fill a batch have weight 0; see `data.fill_last_batch`.
         """
 
     def use_file(self, file: str, columns: Mapping[str, str] | None = None) -> None:
-        """Make a file in the form of training data the split "file", for `measure`.
+        """Load a file in the form of training data as the split "file", for `measure`.
 
-        `columns` has the columns' names in it where they are others; default: as in training.
+        `columns` has the names of its columns that differ; by default they are as in training.
 
         Raises:
             UserError: the file has another form, or a label that the model does not know.
@@ -331,20 +331,20 @@ class Task(abc.ABC):
     def evaluate(
         self, model: keras.Model, split: str = "test", limit: int | None = None
     ) -> Mapping[str, Any]:
-        """Return the figures of `measure`."""
+        """Return the metrics of `measure`."""
         return self.measure(model, split, limit).figures
 
     def measure_baselines(
         self, split: str = "test", limit: int | None = None
     ) -> Mapping[str, Measured]:
-        """Return what simple methods without attention reach on the same examples, by name.
+        """Return the metrics of baselines without attention on the same examples, by name.
 
-        The arguments and errors are those of `measure`. The default has none.
+        Arguments and errors are as in `measure`. The default has no baselines.
         """
         return {}
 
     def baselines(self, split: str = "test", limit: int | None = None) -> dict[str, float]:
-        """Return the figures of `measure_baselines`, such as `bag_of_words_accuracy`."""
+        """Return the metrics of `measure_baselines`, such as `bag_of_words_accuracy`."""
         return flat_figures(self.measure_baselines(split, limit))
 
     @abc.abstractmethod
@@ -352,23 +352,23 @@ class Task(abc.ABC):
         """Return one answer per input, with its log-probability or other values.
 
         Raises:
-            UserError: `check_input` refuses an input.
+            UserError: `check_input` rejects an input.
         """
 
     def explain(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
-        """Return the answers of `predict`, with the attention weights if `predict` leaves them out.
+        """Return the answers of `predict` with attention weights, even if `predict` omits them.
 
         Raises:
-            UserError: `check_input` refuses an input, or the model has no attention.
+            UserError: `check_input` rejects an input, or the model has no attention.
         """
         return self.predict(model, inputs)
 
     @abc.abstractmethod
     def check_input(self, text: str | bytes) -> None:
-        """Refuse an input that the task cannot answer.
+        """Reject an input that the task cannot answer.
 
         Raises:
-            UserError: names the input and says what would be valid.
+            UserError: the input is invalid; the message says what would be valid.
         """
 
     def texts(self, split: str, limit: int) -> list[str]:
@@ -383,7 +383,7 @@ class Task(abc.ABC):
         """Return the inputs as the model receives them, with the token at each position.
 
         Raises:
-            UserError: `check_input` refuses an input; the default always raises it.
+            UserError: `check_input` rejects an input; the default always raises it.
         """
         raise UserError(f"task {self.name} cannot show what its model attends to")
 

@@ -1,4 +1,4 @@
-"""Texts as a model receives them, for reports on what it does with them."""
+"""Texts in the form that a model receives, for reports."""
 
 from typing import NamedTuple
 
@@ -24,9 +24,9 @@ class TokenizedTexts(NamedTuple):
         return self.inputs if len(self.inputs) > 1 else next(iter(self.inputs.values()))
 
     def blank(self) -> tuple["TokenizedTexts", dict[str, int]]:
-        """Padding instead of texts, with a length of its own for each side, and these lengths.
+        """Return padding instead of texts, with a separate length for each side, and these lengths.
 
-        The shapes of what the model computes from it tell whose positions an axis counts.
+        The shapes of the model's results then show which side an axis belongs to.
 
         >>> ids = np.ones((1, 4), int)
         >>> texts = TokenizedTexts({"first": ids, "second": ids}, {"first": [], "second": []})
@@ -43,5 +43,5 @@ class TokenizedTexts(NamedTuple):
 
 
 def plain_tokens(rows: tf.RaggedTensor) -> list[list[str]]:
-    """Ragged tokens as lists of strings."""
+    """Return ragged tokens as lists of strings."""
     return [[token.decode("utf-8", "replace") for token in row] for row in rows.to_list()]

@@ -17,8 +17,8 @@ from keras_quasiattn.metrics import bleu
 class Translate(SequenceTask):
     """Translation: Tables 4 and 9 of CoDA, and the recurrent models of the HW4 write-up.
 
-    These are in Tables 1 and 2 of the write-up. `data.source` and `data.target` are the two
-    languages of the preset's corpus, in either order.
+    The recurrent models are in Tables 1 and 2 of the write-up. `data.source` and `data.target` are
+    the two languages of the preset's corpus, in either order.
 
     Source: Tay et al. 2019, §3.4 and §4.2; Vaswani et al. 2017; Luong et al. 2015.
     """

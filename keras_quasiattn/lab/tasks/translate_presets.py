@@ -45,7 +45,7 @@ _SEQ2SEQ = {"embedding_dim": 256, "units": 256, "num_layers": 1, "dropout": 0.3}
 
 
 def _tensor2tensor(size: str, **changed: Any) -> TrainingSettings:
-    """Tensor2Tensor's training of a size: a checkpoint per 1000 updates, the last 8 averaged."""
+    """Return Tensor2Tensor's settings: a checkpoint per 1000 updates, the last 8 averaged."""
     settings = {
         **TRANSFORMER_TRAINING[size],
         "checkpoint_every": 1000,

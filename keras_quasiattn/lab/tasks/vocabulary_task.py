@@ -55,7 +55,7 @@ class VocabularyTask(Task):
     vectors of the words that have one; words without a vector are unknown if they occur fewer than
     `data.min_count` times. If training does not change the embedding, the vocabulary also includes
     the file's other words, for use in new texts, up to `data.vocabulary_size`. Every id has a
-    vector of its own: that of a word without one, and of an unknown word's hash, is random.
+    separate vector, which is random for words without one and for the hashes of unknown words.
 
     Attributes:
         tokenizers: the values that `data.tokenizer` accepts.
@@ -95,11 +95,11 @@ class VocabularyTask(Task):
         self._vocabulary: list[str] = []
         self._vectors: dict[str, np.ndarray] = {}
         self._text_version = TEXT_VERSION
-        self._counts: Mapping[str, int] = {}  # of the training words, in a new run with vectors
+        self._counts: Mapping[str, int] = {}  # of training words, in a new run with vectors
 
     @abc.abstractmethod
     def _load(self) -> tuple[LabelledTextSet[Any], str]:
-        """Return the data, and a note, perhaps empty, on which part it is and what was held out."""
+        """Return the data, and a note (possibly empty) on the part used and what was held out."""
 
     @functools.cached_property
     def _loaded(self) -> tuple[LabelledTextSet[Any], str]:
@@ -111,7 +111,7 @@ class VocabularyTask(Task):
 
     @abc.abstractmethod
     def _training_texts(self) -> list[bytes]:
-        """Every text of the training split."""
+        """Return every text of the training split."""
 
     def prepare(self) -> None:
         """Read the data, and learn the vocabulary unless a run supplied it."""
@@ -156,18 +156,18 @@ class VocabularyTask(Task):
 
     @property
     def _batch_size(self) -> int:
-        """The examples of a batch: `training.batch_size`, or all where there are fewer."""
+        """The number of examples in a batch: `training.batch_size`, or all if there are fewer."""
         return min(self.options.training.batch_size, len(self._data.splits["train"]))
 
     def batches_per_pass(self) -> int:
         """Return the number of training batches in a pass.
 
-        The rest of the examples are left over.
+        Remaining examples are not used.
         """
         return len(self._data.splits["train"]) // self._batch_size
 
     def remarks(self) -> list[str]:
-        """Return a summary of the user's own data, and what training makes of it."""
+        """Return a summary of the user's own data and of the training settings derived from it."""
         lines = []
         if "train" in self.options.data:
             lines = summarize(*self._loaded, self._whole_lengths, self._limits())
@@ -191,7 +191,7 @@ class VocabularyTask(Task):
         return counted(lambda some: self.tokenizer.split(some).row_lengths(), texts)
 
     def describe_data(self) -> dict[str, str]:
-        """Return the data's version, and which part of which set it is."""
+        """Return the version of the data, and which part of which set they are."""
         data, note = self._loaded
         return {"version": data.version, **({"note": note} if note else {})}
 
@@ -206,11 +206,11 @@ class VocabularyTask(Task):
 
     @property
     def learns_only_assets(self) -> bool:
-        """Not if the embedding starts with word vectors, which `prepare` then reads."""
+        """False if the embedding starts with word vectors, which `prepare` then reads."""
         return not self.options.data["vectors"]
 
     def resume(self, folder: Path) -> None:
-        """Read texts as the run did before; one without a vocabulary has read none."""
+        """Process texts as the run did before, if it already has a vocabulary."""
         file = folder / _TEXT
         if file.exists():
             version = _version(file)
@@ -248,7 +248,7 @@ class VocabularyTask(Task):
     @functools.cached_property
     def tokenizer(self) -> VocabularyTokenizer:
         """The tokenizer of the vocabulary; call `prepare` or `read_assets` first."""
-        with tf.init_scope():  # so that it outlives the graph that first uses it
+        with tf.init_scope():  # it must outlive the graph that first uses it
             if self.options.data["tokenizer"] == "subwords":
                 return SubwordTokenizer(self._vocabulary, self._text_version)
             data = self.options.data
@@ -276,7 +276,7 @@ class VocabularyTask(Task):
         return embedding_matrix(self._vocabulary, self._vectors, width, self.seed, ids=ids)
 
     def check_model(self, model: keras.Model) -> None:
-        """Refuse a model whose vocabulary size or class count differs from the run's files."""
+        """Reject a model whose vocabulary size or class count differs from the run's files."""
         made = model.get_config()
         for name, file, ours in (
             ("vocabulary_size", VOCABULARY_FILE, self.tokenizer.vocabulary_size),
@@ -297,7 +297,7 @@ class VocabularyTask(Task):
         """
 
     def loss(self) -> keras.losses.Loss:
-        """Cross-entropy of the class, weighted as `training.class_weights` says."""
+        """Return the cross-entropy of the class, weighted by `training.class_weights`."""
         smoothing = self.options.training.label_smoothing
         loss = keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=smoothing)
         return self._weighted(loss, lambda target: tf.argmax(target, axis=-1))

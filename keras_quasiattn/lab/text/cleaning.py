@@ -1,7 +1,7 @@
 """Clean text into words separated by single spaces, with regular expressions inside the graph.
 
 Every cleaning takes the version of the text processing. In version 1, which old runs use, U+2019 is
-no apostrophe and `clean_words` drops whatever stands between < and >.
+not an apostrophe, and `clean_words` drops everything between < and >.
 """
 
 from collections.abc import Callable
@@ -10,11 +10,11 @@ from typing import Final
 import tensorflow as tf
 
 _CLITICS = "('s|'ve|n't|'re|'d|'ll)"
-# SPACE separates words; PIECE is a word by itself. All else (letters, marks, digits) forms words.
+# SPACE separates words, and a PIECE is a word alone. All else (letters, marks, digits) forms words.
 SPACE: Final = r"[\s\pZ\pC]"
 PIECE: Final = r"[^\pL\pM\pN\s\pZ\pC]"
 TEXT_VERSION: Final = 2  # new runs use this version and record it
-APOSTROPHES: Final = "[\u2019\u02bc\uff07]"  # what people type and print for '
+APOSTROPHES: Final = "[\u2019\u02bc\uff07]"  # other characters that are used for '
 _TAG_NAMES = (
     "a abbr acronym address applet area article aside audio b base basefont bdi bdo big blockquote "
     "body br button canvas caption center cite code col colgroup data datalist dd del details dfn "
@@ -54,7 +54,7 @@ def apostrophes(strings: tf.Tensor, version: int = TEXT_VERSION) -> tf.Tensor:
 def clean_questions(strings: tf.Tensor, version: int = TEXT_VERSION) -> tf.Tensor:
     """Lower-case ASCII words and split off clitics and the punctuation , ! ( ) ? as words.
 
-    Letters, digits, apostrophes and ` are kept too; all other characters become spaces.
+    Letters, digits, apostrophes and ` are also kept; all other characters become spaces.
 
     >>> clean_questions(tf.constant(["What's Oz (the wizard)?"])).numpy()[0].decode()
     "what 's oz ( the wizard ) ?"

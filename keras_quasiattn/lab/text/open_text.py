@@ -21,13 +21,13 @@ def open_text(
 ) -> Iterator[IO[str]]:
     r"""Open a UTF-8 text file for reading, and decompress it if its suffix is .gz or .xz.
 
-    A byte-order mark is skipped; one of UTF-16, which some spreadsheets write, selects UTF-16. By
-    default lines end only at "\n": texts may contain other characters at which Python would end a
-    line.
+    A byte-order mark is skipped; that of UTF-16, which some spreadsheets write, selects UTF-16. By
+    default lines end only at "\n", because texts may contain other characters that Python treats as
+    line ends.
 
     Args:
         file: the file.
-        errors: what to do with bytes of another encoding, as for `open`.
+        errors: what to do with invalid bytes, as for `open`.
         newline: where lines end, as for `open`.
 
     Raises:

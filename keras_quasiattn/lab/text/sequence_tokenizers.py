@@ -1,4 +1,4 @@
-"""Tokenizers whose ids a model writes: bytes and SentencePiece pieces, each row with an end id."""
+"""Tokenizers for generated text: bytes and SentencePiece pieces, with an end id in each row."""
 
 import abc
 import io
@@ -17,7 +17,7 @@ _BATCH = 1000
 
 
 class _SequenceTokenizer(abc.ABC):
-    """The base of tokenizers that end every row with `eos_id` and pad it with `pad_id`.
+    """Base class of tokenizers that end every row with `eos_id` and pad it with `pad_id`.
 
     The mask of real positions is `ids != pad_id`; the end of the sequence is real.
     """
@@ -74,11 +74,11 @@ class _SequenceTokenizer(abc.ABC):
 
 
 class ByteTokenizer(_SequenceTokenizer):
-    """Turn strings into the ids of their bytes, and back without loss, whatever the bytes are.
+    """Turn strings into the ids of their bytes and back, without loss for any bytes.
 
     id = byte + 2, with 0 for padding and 1 for the end of the sequence: Tensor2Tensor's byte
-    vocabulary. There is no table and no asset, so the tokenizer runs inside a `tf.function` or a
-    SavedModel without further setup.
+    vocabulary. It has no table or asset, so it runs inside a `tf.function` or a SavedModel without
+    setup.
 
     The mask of real positions is `ids != ByteTokenizer.pad_id`; the end of the sequence is real.
 
@@ -119,10 +119,10 @@ class ByteTokenizer(_SequenceTokenizer):
 class SentencePieceTokenizer(_SequenceTokenizer):
     """Turn strings into ids of learned pieces and back: `detokenize(tokenize(x)) == normalize(x)`.
 
-    A translation must come back as text inside the graph. SentencePiece allows that: its pieces
-    include the blanks, so joining them restores case and the spaces around punctuation. (WordPiece,
-    as in `SubwordTokenizer`, cannot tell whether "(" had a blank on its right.) A character that
-    was not learned becomes its UTF-8 bytes, which are pieces too, so no script is unknown.
+    A translation must be turned back into text inside the graph. SentencePiece allows this, because
+    its pieces include spaces, so joining them restores case and the spaces around punctuation.
+    (WordPiece, as in `SubwordTokenizer`, does not record whether a space followed "(".) A character
+    that was not learned becomes its UTF-8 bytes, which are also pieces, so no script is unknown.
 
     Ids 0 and 1 are padding and the end of the sequence (also the decoder's start), as in
     `ByteTokenizer`. Then come an unknown piece, which no text produces, the 256 bytes, and the
@@ -161,20 +161,20 @@ class SentencePieceTokenizer(_SequenceTokenizer):
 
     @property
     def _pieces(self) -> tensorflow_text.SentencepieceTokenizer:
-        # Created for each use, so that a graph holds the model itself. One created outside the
-        # graph belongs to TensorFlow's cache of kernels, which `tf.random.set_seed` empties.
+        # Create it for each use, so that a graph contains the model. One created outside the graph
+        # belongs to TensorFlow's kernel cache, which `tf.random.set_seed` clears.
         return tensorflow_text.SentencepieceTokenizer(model=self.model, out_type=tf.int32)
 
     @staticmethod
     def normalize(strings: tf.Tensor) -> tf.Tensor:
-        """Return texts as `detokenize` gives them back.
+        """Return texts in the form that `detokenize` returns.
 
-        They are valid UTF-8, composed (NFC), with one blank for each run of blanks and control
+        They are valid UTF-8, composed (NFC), with one space for each run of spaces and control
         characters.
         """
         valid = tf.strings.unicode_transcode(strings, "UTF-8", "UTF-8")
         composed = tensorflow_text.normalize_utf8(valid, "NFC")
-        # SentencePiece itself writes a blank as U+2581.
+        # SentencePiece represents a space as U+2581.
         return tf.strings.strip(tf.strings.regex_replace(composed, r"[\s\pZ\p{Cc}\x{2581}]+", " "))
 
     def _ids(self, strings: tf.Tensor) -> tf.RaggedTensor:
@@ -213,8 +213,8 @@ def learn_sentence_pieces(texts: Sequence[str | bytes], *, size: int) -> bytes:
     model = io.BytesIO()
     try:
         with tempfile.NamedTemporaryFile("w", suffix=".tsv") as rule:
-            # Texts are already normalized. But a model without any rule prints a warning to
-            # standard error wherever it is loaded, so there is one harmless rule.
+            # Texts are already normalized, but a model without rules prints a warning to standard
+            # error when it is loaded, so add one harmless rule.
             rule.write("2581\t20\n")
             rule.flush()
             sentencepiece.SentencePieceTrainer.train(
@@ -239,6 +239,6 @@ def learn_sentence_pieces(texts: Sequence[str | bytes], *, size: int) -> bytes:
     # Protobuf creates the class at import, so type checkers do not see it.
     message = sentencepiece_model_pb2.ModelProto  # type: ignore[attr-defined]
     learned = message.FromString(model.getvalue())
-    # It holds the name of the temporary file.
+    # It contains the name of the temporary file.
     learned.normalizer_spec.ClearField("normalization_rule_tsv")
     return learned.SerializeToString(deterministic=True)

@@ -27,8 +27,8 @@ class VocabularyTokenizer(abc.ABC):
     Args:
         vocabulary: the tokens by id, all different; the first two are `PADDING` and `UNKNOWN`.
         unknown_ids: number of ids U for tokens outside the vocabulary of V tokens. A hash of the
-            token, the same in every process, chooses among id 1 and V … V + U − 2. So a word always
-            has the same id, and two words share one with a probability of about 1/U.
+            token, the same in every process, chooses among id 1 and V … V + U − 2. A word thus
+            always has the same id, and two words share one with probability of about 1/U.
 
     Raises:
         ValueError: the vocabulary begins with other tokens or holds a token twice, or `unknown_ids`
@@ -48,7 +48,8 @@ class VocabularyTokenizer(abc.ABC):
             raise ValueError(f"unknown_ids must be at least 1; got {unknown_ids}")
         self.vocabulary = list(vocabulary)
         self.unknown_ids = unknown_ids
-        # No text gives a special token but `UNKNOWN`: brackets are split off or removed.
+        # Texts never produce special tokens other than `UNKNOWN`, because brackets are split off or
+        # removed.
         self._table = tf.lookup.StaticHashTable(
             tf.lookup.KeyValueTensorInitializer(
                 tf.constant(self.vocabulary, tf.string),
@@ -72,7 +73,7 @@ class VocabularyTokenizer(abc.ABC):
 
     @property
     def resources(self) -> list[Any]:
-        """What a SavedModel must track for the tokenizer to work in it."""
+        """The resources that a SavedModel must track for the tokenizer."""
         return [self._table]
 
     @abc.abstractmethod
@@ -101,7 +102,7 @@ class VocabularyTokenizer(abc.ABC):
             strings: string tensor (B,). Strings may be empty and need not be UTF-8; B may be 0.
             max_length: maximum number of ids; a longer string loses its tail. None keeps
                 everything.
-            length_multiple: pad to a multiple of this, so that few different shapes occur.
+            length_multiple: pad to a multiple of this, to limit the number of different shapes.
 
         Returns:
             int32 ids (B, L), padded with `pad_id`; L is at least `length_multiple`.
@@ -125,7 +126,7 @@ def _filled(rows: tf.RaggedTensor, value: str | int, length: tf.Tensor) -> tf.Te
 
 
 class WordTokenizer(VocabularyTokenizer):
-    """Cleans a string, splits it at spaces and looks up the words.
+    """Clean a string, split it at spaces and look up the words.
 
     Args:
         vocabulary: the words by id; see `VocabularyTokenizer`.
@@ -219,7 +220,7 @@ class SpanTokenizer(VocabularyTokenizer):
 
 
 class SubwordTokenizer(VocabularyTokenizer):
-    """WordPiece: lower-cased words and punctuation are cut greedily into the longest known pieces.
+    """Cut lower-cased words and punctuation greedily into the longest known pieces (WordPiece).
 
     Accents are removed. A piece inside a word begins with "##". A word that cannot be cut into
     known pieces is unknown as a whole.

@@ -13,8 +13,8 @@ import numpy as np
 from keras_quasiattn.errors import DataWarning, FileError, UserError
 from keras_quasiattn.lab.text.open_text import open_text
 
-_NAMED = 10  # words without a vector that `covered` names
-_HEAD = 100  # lines that decide how long the vectors of a file are
+_NAMED = 10  # number of words without a vector that `covered` lists
+_HEAD = 100  # number of lines that determine the width of a file's vectors
 _Row = tuple[int, str, np.ndarray]  # line, word, vector
 _Skipped = collections.defaultdict[str, list[int]]  # line numbers by reason
 
@@ -170,7 +170,7 @@ def _from_text(
                     f"{file}, line {number}: the vector has {len(fields) - 1} numbers, expected "
                     f"{width}: repair or remove the line, or get the whole file again"
                 )
-            # Some words of GloVe's largest files contain spaces: count the numbers from the end.
+            # Some words in GloVe's largest files contain spaces, so count the numbers from the end.
             if len(fields) > width + 1 and _is_number(fields[-width - 1]):
                 skipped[f"with more than {width} numbers"].append(number)
                 continue
@@ -185,18 +185,18 @@ def _from_text(
 
 
 def _fields(line: str) -> list[bytes]:
-    """Split at spaces and tabs, as bytes, because a no-break or ideographic space is a word."""
+    """Split bytes at spaces and tabs only, because a no-break or ideographic space is a word."""
     return line.encode("utf-8", "surrogateescape").split()
 
 
 def _is_header(fields: list[bytes], width: int) -> bool:
-    """Return whether the fields are word2vec's two counts, and not a word and its only number."""
+    """Return whether the fields are word2vec's two counts, not a word and a single number."""
     counts = len(fields) == 2 and all(field.isdigit() for field in fields)
     return counts and (width != 1 or int(fields[1]) == 1)
 
 
 def _check_width(file: Path, head: Sequence[tuple[int, str]], width: int) -> None:
-    """Refuse a file if most of its first lines have vectors of another length."""
+    """Raise an error if most of the file's first lines have vectors of another width."""
     sizes = collections.Counter(len(_fields(line)) - 1 for _, line in head)
     if not sizes:
         return

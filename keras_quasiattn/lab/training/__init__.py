@@ -1,4 +1,4 @@
-"""Training of a task in a run folder: strategies, precision, checkpoints and resuming."""
+"""Train a task in a run folder, with strategies, precision policies, checkpoints and resuming."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,4 @@
-"""Records of the attention during training, for TensorBoard and for reports."""
+"""Record the attention during training, for TensorBoard and for reports."""
 
 import json
 import shutil
@@ -28,17 +28,18 @@ class AttentionSummaries(keras.callbacks.Callback):
 
     TensorBoard gets, under `folder/tensorboard/attention`, a histogram of every matrix (tanh(E),
     the gate, M, softmax weights) and the shares of its entries near −1, 0 and 1; the density and
-    the temperature of gates; and the learned α and β of each head. The same figures go to
+    the temperature of gates; and the learned α and β of each head. The same values go to
     `folder/attention.jsonl`, one row per epoch, which `quasiattn report` plots. A model without
-    attention produces neither.
+    attention writes neither.
 
     Args:
-        folder: folder of both; a run folder or any other.
+        folder: folder for both; a run folder or any other.
         inputs: a batch of the model's inputs; 32 examples are enough and cost little.
-        steps_per_epoch: updates per epoch, from which a row's step is computed; default: the step
+        steps_per_epoch: updates per epoch, from which a row's `step` is computed. By default `step`
             is the optimizer's update count.
-        steps: updates in all, so that the last epoch may be shorter; None if all are as long.
-        start: the step that training resumes from; rows beyond it are dropped.
+        steps: total number of updates, if the last epoch may be shorter; None if all are equally
+            long.
+        start: the update from which training resumes; rows beyond it are dropped.
 
     Raises:
         UserError: the folder cannot be written.
@@ -109,7 +110,7 @@ class AttentionSummaries(keras.callbacks.Callback):
         return self.folder / "tensorboard" / "attention"
 
     def _draw(self, row: Mapping[str, Any]) -> None:
-        # TensorBoard's own writer, since `tf.summary` runs several operations per value.
+        # TensorBoard's own writer, because `tf.summary` runs several operations per value.
         values = [scalar_pb(name, value).value[0] for name, value in scalars_of(row).items()]
         values += [_histogram(name, counts) for name, counts in row["matrices"].items()]
         try:

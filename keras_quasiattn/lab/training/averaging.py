@@ -1,4 +1,4 @@
-"""The mean of the last checkpoints' weights."""
+"""Average the weights of the last checkpoints."""
 
 from collections.abc import Sequence
 
@@ -10,12 +10,12 @@ from keras_quasiattn.lab.training.checkpoints import Checkpoints
 def average(checkpoints: Checkpoints, steps: Sequence[int]) -> list[np.ndarray]:
     """Average the trainable weights of several checkpoints.
 
-    The sums are always float64. Besides them and the first checkpoint,
-    only one checkpoint is in memory at a time.
+    The sums are float64. Apart from them and the first checkpoint, only one checkpoint is in memory
+    at a time.
 
     Args:
         checkpoints: the checkpoints of a run.
-        steps: the steps to average; at least one.
+        steps: the updates whose checkpoints to average; at least one.
 
     Returns:
         One array per trainable weight, with its shape and dtype, in the model's order.

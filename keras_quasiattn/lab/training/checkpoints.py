@@ -1,4 +1,4 @@
-"""Checkpoints: the whole training state, one file each."""
+"""Checkpoints of the whole training state, one file each."""
 
 import re
 import zipfile
@@ -15,13 +15,13 @@ _NAME = re.compile(r"step-(\d+)\.npz")
 
 
 class Checkpoints:
-    """The last checkpoints of a run, each an .npz file that is written atomically.
+    """The last checkpoints of a run, .npz files that are written atomically.
 
     A checkpoint holds everything that the next update depends on, in three groups: `trainable`
     weights; `state`, all other variables of the model, including the states of its seed generators
-    (Keras' own `.keras` and `.weights.h5` files omit these, so that dropout would continue with
+    (Keras' own `.keras` and `.weights.h5` files omit these, so dropout would continue with
     different noise); and `optimizer`, with its slots, its update count and the loss scale. The
-    position in the data stream follows from the step.
+    position in the data stream follows from the number of updates.
 
     Args:
         folder: folder of the checkpoints.
@@ -33,12 +33,12 @@ class Checkpoints:
         self.keep = keep
 
     def steps(self) -> list[int]:
-        """Return the steps that have a checkpoint, in ascending order."""
+        """Return the numbers of updates that have a checkpoint, in ascending order."""
         matches = (_NAME.fullmatch(entry.name) for entry in self.folder.glob("*"))
         return sorted(int(match[1]) for match in matches if match)
 
     def file(self, step: int) -> Path:
-        """Path of this step's checkpoint."""
+        """Return the path of the checkpoint after `step` updates."""
         return self.folder / f"step-{step:08d}.npz"
 
     def save(
@@ -55,10 +55,10 @@ class Checkpoints:
             step: number of updates so far.
             model: the model whose weights and state are saved.
             optimizer: the model's optimizer.
-            selected: step of the checkpoint that would become the finished model now, which is
-                never removed; None where that is the last one.
-            since: step of the checkpoint before this one; what lies between the two is of an
-                earlier end of the run, and is removed.
+            selected: the checkpoint that would currently become the finished model and is never
+                removed; None if it is the last one.
+            since: the checkpoint before this one; any between the two come from an earlier end of
+                the run and are removed.
 
         Raises:
             UserError: the folder cannot be written; earlier checkpoints are unchanged.
@@ -96,10 +96,10 @@ class Checkpoints:
             raise UserError(f"{file} is damaged: train again in a new folder") from error
 
     def last_readable(self, every: int = 1) -> tuple[int, list[Path]]:
-        """Return the last step with a readable checkpoint (or 0), and the damaged files after it.
+        """Return the last update with a readable checkpoint (or 0), and the damaged files after it.
 
         Args:
-            every: look at multiples of this step only.
+            every: consider only multiples of this number.
         """
         damaged = []
         for step in (one for one in reversed(self.steps()) if one % every == 0):
@@ -113,7 +113,7 @@ class Checkpoints:
         return 0, damaged
 
     def restore(self, step: int, model: keras.Model, optimizer: keras.optimizers.Optimizer) -> None:
-        """Set the model and its built optimizer to their state at this step.
+        """Restore the model and its built optimizer to their state after `step` updates.
 
         Raises:
             UserError: the checkpoint is missing, damaged or from another model.

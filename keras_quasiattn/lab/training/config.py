@@ -1,4 +1,4 @@
-"""The config of a run: what `config.json` holds, and which part of it must never change."""
+"""The config of a run, `config.json`, and the part of it that must never change."""
 
 import json
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ CONFIG: Final = "config.json"
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Return the config of the run in a folder, read without Keras.
+    """Read the config of the run in a folder, without Keras.
 
     Raises:
         UserError: the folder is missing, holds no run or a damaged one, or has a newer format.

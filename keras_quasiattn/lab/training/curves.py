@@ -12,9 +12,9 @@ from keras_quasiattn.errors import UserError
 
 
 class Curves:
-    """Write the history for TensorBoard by step, with training and validation as two runs.
+    """Write the history for TensorBoard by update, with training and validation as two runs.
 
-    Starts over with the rows so far, so that after a kill no row is missing or duplicated.
+    It rewrites the rows so far, so no row is missing or duplicated after a kill.
 
     Args:
         folder: folder of the event files; earlier ones are removed.
@@ -36,7 +36,7 @@ class Curves:
         return tf.summary.create_file_writer(str(self._folder / name))
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Write one row's values at its step."""
+        """Write the values of one row at its `step`."""
         with self._writing():
             for name, value in row.items():
                 if name == "step":

@@ -1,4 +1,4 @@
-"""The end of a run: its finished model, and more or fewer steps for a run that exists."""
+"""The end of a run: save the finished model, or change the number of updates of an existing run."""
 
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,15 @@ from keras_quasiattn.lab.training.run_folder import LENGTH, RunFolder
 from keras_quasiattn.lab.training.selection import Rows, selected_step
 from keras_quasiattn.manifest import MANIFEST
 
-# In the config of a run that `finish` ended: the step that it had reached.
+# Config entry of a run that `finish` ended: the number of updates done.
 _ENDED = "ended_at_step"
-# In the config of a run whose number of steps was changed: what it was, and until which step.
+# Config entry of a run whose number of updates changed: the old number, and until which update it
+# applied.
 _EARLIER = "earlier_steps"
 
 
 def finish(path: str | Path, data_dir: str | Path = "data", *, progress: bool = True) -> RunFolder:
-    """End a run before its last step: its best checkpoint so far becomes the finished model.
+    """End a run before its last update: its best checkpoint so far becomes the finished model.
 
     The same `train` call as before still continues the run, from its last checkpoint.
 
@@ -56,7 +57,7 @@ def finish(path: str | Path, data_dir: str | Path = "data", *, progress: bool = 
         last, _ = checkpoints.last_readable()
         rows = [row for row in folder.history() if row["step"] <= last]
         if not rows:
-            raise UserError(f"{path} has no checkpoint yet, so there is nothing to make a model of")
+            raise UserError(f"{path} has no checkpoint yet to make a model from")
         task.prepare()
         folder.write_assets(task)
         folder.write_history(rows)
@@ -96,8 +97,8 @@ def save_finished(
         checkpoints: the checkpoints of the run.
         rows: the history.
         folder: the run.
-        shown: says what the task doubts about the figures.
-        writes: whether this process writes; of several workers, only one does.
+        shown: prints the task's warnings about the metrics.
+        writes: whether this process writes files; only one of several workers does.
     """
     settings = task.training_settings
     selected = selected_step(rows, settings)
@@ -116,7 +117,8 @@ def save_finished(
         for line in task.doubts(figures, baselines, "validation"):
             shown.say(line)
     folder.write_metrics("validation", figures)
-    # A new model: the trained one would save its optimizer, loss and strategy with it.
+    # Create a new model, because the trained one would be saved with its optimizer, loss and
+    # strategy.
     finished = task.build_model()
     assign(finished.trainable_variables, weights, source)
     assign(finished.non_trainable_variables, state, source)
@@ -124,24 +126,25 @@ def save_finished(
 
 
 def is_final(folder: RunFolder, task: Task) -> bool:
-    """Return whether nothing is to be trained, because the run is finished."""
+    """Return whether the run is finished, so there is nothing to train."""
     same = folder.steps is None or folder.length == _asked(task)
     return folder.finished and _ENDED not in folder.config and same
 
 
 def _asked(task: Task) -> dict[str, int | None]:
-    """How long the run is to be now, as `RunFolder.length`."""
+    """Return the requested length of the run, in the form of `RunFolder.length`."""
     options = task.options.options()
     return {name: options[name] for name in LENGTH}
 
 
 def reopen(folder: RunFolder, task: Task) -> None:
-    """Let a run go on to the number of steps that is asked for now.
+    """Reopen a run to train up to the requested number of updates.
 
-    The checkpoint of the finished model stays, so `finish` can make it again.
+    The checkpoint of the finished model stays, so `finish` can recreate the model.
 
     Raises:
-        UserError: the run has trained more steps than that, or a finished one has other data now.
+        UserError: the run has already trained longer than that, or the data of a finished run have
+            changed.
     """
     asked, training = _asked(task), task.options.training
     reached = max((row["step"] for row in folder.history()), default=0)
@@ -151,10 +154,10 @@ def reopen(folder: RunFolder, task: Task) -> None:
             f"it must be at least that, or end the run with: quasiattn finish {folder.path}"
         )
     if folder.finished:
-        # What fails has to fail while there is a model.
+        # Check everything that may fail before the finished model is removed.
         task.prepare()
         folder.write_assets(task)
-        # First the model: a run with a model and another config would be damaged.
+        # Remove the model first: a run with a model and a different config would be damaged.
         for name in (folder.model_file.name, MANIFEST, "metrics.json"):
             (folder.path / name).unlink(missing_ok=True)
     config: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""The optimizer of a run: Tensor2Tensor's Adam, or the caller's."""
+"""The optimizer of a run: Tensor2Tensor's Adam, or one from the caller."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -22,18 +22,18 @@ def made_optimizer(
     replicas: int,
     rate_factors: Mapping[str, float] | None = None,
 ) -> keras.optimizers.Optimizer:
-    """Return a new optimizer, without variables for a model yet.
+    """Return a new optimizer that has no variables yet.
 
     Args:
         settings: the task's training settings.
         optimizer: as for `train`.
-        replicas: how many share a batch.
+        replicas: number of replicas that share a batch.
         rate_factors: as `Task.rate_factors` returns them.
 
     Raises:
-        UserError: the optimizer is given beside factors, is no optimizer, scales losses by itself,
-            does not clip or accumulate although the settings say so, or clips although several
-            replicas share its batches.
+        UserError: factors are given with an optimizer object, or it is not an optimizer, scales
+            losses itself, does not clip or accumulate as the settings require, or clips although
+            several replicas share a batch.
     """
     schedule = WarmupSchedule.from_settings(settings)
     if optimizer is None:
@@ -70,7 +70,7 @@ def made_optimizer(
         )
     if settings.clip_norm not in (None, made.global_clipnorm):
         raise UserError(
-            f"training.clip_norm is {settings.clip_norm}, but the optimizer that was given has "
+            f"training.clip_norm is {settings.clip_norm}, but the given optimizer has "
             f"global_clipnorm={made.global_clipnorm}: set both to the same, or clip_norm to none"
         )
     if settings.accumulate not in (1, made.gradient_accumulation_steps):
@@ -115,10 +115,10 @@ def described(
     callbacks: Sequence[keras.callbacks.Callback],
     replicas: int,
 ) -> dict[str, Any]:
-    """Return what the run folder records; nothing for defaults, so that older runs resume.
+    """Return the run folder's record of optimizer and callbacks; empty for defaults.
 
     Raises:
-        UserError: see `made_optimizer`; or a callback is none.
+        UserError: see `made_optimizer`; or a callback is not a Keras callback.
     """
     found: dict[str, Any] = {}
     for one in callbacks:

@@ -1,4 +1,4 @@
-"""The callbacks for the end of every checkpoint period: the figures, and the saved run."""
+"""Callbacks for the end of every checkpoint period, which save the metrics and the run."""
 
 import math
 import time
@@ -16,7 +16,7 @@ from keras_quasiattn.lab.training.selection import is_over, selected_step
 
 
 class OnlyMeasured(keras.callbacks.Callback):
-    """Remove figures of training that the metrics do not measure, for all callbacks after it.
+    """Remove training metrics that were not measured from the logs of all later callbacks.
 
     Args:
         unmeasured: names of the metrics.
@@ -33,18 +33,17 @@ class OnlyMeasured(keras.callbacks.Callback):
 
 
 class PeriodEnd(keras.callbacks.Callback):
-    """Write the history, then the checkpoint, then the curves at the end of each Keras epoch.
+    """Write the history, then the checkpoint, then the curves, at the end of each Keras epoch.
 
-    The checkpoint decides what is done: the next start drops rows of the history beyond it, since a
-    kill undid their period. So nothing is lost or duplicated, wherever between the writes the
-    process ends.
+    The checkpoint is authoritative: the next start drops rows of the history beyond it. Nothing is
+    therefore lost or duplicated, even if the process ends between two writes.
 
     Args:
         folder: the run folder.
         checkpoints: the run's checkpoints.
-        start: the step that training starts or resumes from.
-        settings: the task's settings, with the steps per period, `select` and `patience`.
-        writes: whether this process writes the files; of several workers, only one does.
+        start: the update from which training starts or resumes.
+        settings: the task's settings, with the updates per period, `select` and `patience`.
+        writes: whether this process writes the files; only one of several workers does.
 
     Raises:
         UserError: the loss is no longer finite (the last checkpoint stays), or a file cannot be
@@ -78,7 +77,7 @@ class PeriodEnd(keras.callbacks.Callback):
 
     # Not the end of a batch: Keras would wait for the values of every step.
     def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        """End the last period with this batch if it is shorter than the others."""
+        """End the last period at this batch if it is shorter than the others."""
         if batch == self._last_batch and batch + 1 < self.settings.checkpoint_every:
             self.model.stop_training = True
 
@@ -103,7 +102,7 @@ class PeriodEnd(keras.callbacks.Callback):
             since = epoch * self.settings.checkpoint_every
             self.checkpoints.save(step, self.model, self.model.optimizer, selected, since)
             self.curves.add(row)
-        if is_over(self.rows, self.settings):  # another callback may have stopped it already
+        if is_over(self.rows, self.settings):  # another callback may have stopped training already
             self.model.stop_training = True
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:

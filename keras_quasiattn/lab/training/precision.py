@@ -1,4 +1,4 @@
-"""The precision policies that a run can compute in."""
+"""The precision policies of a run."""
 
 import contextlib
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from keras_quasiattn.lab.training.choices import POLICIES
 
 @contextlib.contextmanager
 def dtype_policy(name: str) -> Iterator[None]:
-    """Set Keras' global dtype policy for the body, and restore the old one after it.
+    """Set Keras' global dtype policy within the `with` block.
 
     Args:
         name: one of `POLICIES`; weights are float32 under all of them.

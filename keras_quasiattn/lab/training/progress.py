@@ -1,4 +1,4 @@
-"""What a person sees while a run trains: periods, steps a second and the time that is left."""
+"""Progress output of training: periods, updates per second and the time left."""
 
 import contextlib
 import sys
@@ -11,20 +11,20 @@ import keras
 
 from keras_quasiattn.lab.tasks.settings import TrainingSettings
 
-_SILENCE = 15.0  # seconds without a line until one says what takes so long
-_EVERY = {True: 0.5, False: 10.0}  # seconds between two reports on the steps; on a terminal, or not
+_SILENCE = 15.0  # seconds without output until a line names the current work
+_EVERY = {True: 0.5, False: 10.0}  # seconds between reports, on a terminal and elsewhere
 _CLEAR = "\r\x1b[K"
 
 
 class Progress:
-    """Lines on what happens, and a line now and then on what takes long.
+    """Print lines of progress, and occasionally a line on work that takes long.
 
-    On a terminal, the report on the steps is one line that changes in place.
+    On a terminal, the progress report is one line that changes in place.
 
     Args:
         shown: whether to write anything.
-        stream: where to; default standard output.
-        silence: seconds without a line until one says what takes so long; default 15.
+        stream: the stream to write to; standard output by default.
+        silence: seconds without output until a line names the current work; default 15.
 
     ```python
     with Progress(True) as progress, progress.busy("measuring"):
@@ -63,7 +63,7 @@ class Progress:
         self._write(f"{_CLEAR if self._in_place else ''}{line}\n", False)
 
     def replace(self, line: str) -> None:
-        """Write a line that the next one replaces, on a terminal; elsewhere as `say`."""
+        """Write a line that the next one replaces on a terminal; elsewhere, act as `say`."""
         if self.terminal:
             self._write(f"{_CLEAR}{line}", True)
         else:
@@ -71,7 +71,7 @@ class Progress:
 
     @contextlib.contextmanager
     def busy(self, what: str) -> Iterator[None]:
-        """Name what the body does, for the line that is written if it takes long."""
+        """Name the work in the `with` block, for the line that is written if it takes long."""
         self._busy.append((what, time.monotonic()))
         try:
             yield
@@ -95,12 +95,12 @@ class Progress:
 
 
 class StepProgress(keras.callbacks.Callback):
-    """Reports on the steps of a run: the period, steps a second, and the time left.
+    """Report the progress of a run: the period, updates per second, and the time left.
 
     Args:
-        progress: where to.
+        progress: the output.
         settings: the task's settings.
-        start: the step that training begins or continues from.
+        start: the update from which training starts or resumes.
     """
 
     def __init__(self, progress: Progress, settings: TrainingSettings, start: int) -> None:
@@ -109,16 +109,16 @@ class StepProgress(keras.callbacks.Callback):
         self._settings = settings
         self._start = start
         self._most = "" if settings.patience is None else "at most "
-        # Time and step of the first report: what comes before the first step's end is compilation.
+        # Time and update of the first report, after the first update, which includes compilation.
         self._began: tuple[float, int] | None = None
         self._busy = contextlib.ExitStack()
 
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
-        """Say that the first step takes longer than the others."""
+        """Say that the first update takes longer than the others."""
         self._is_busy("compiling the first step")
 
     def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """Note where the period begins."""
+        """Record the start of the period."""
         self._period = epoch + 1
         self._first = epoch * self._settings.checkpoint_every
         self._period_began = time.monotonic()
@@ -126,7 +126,7 @@ class StepProgress(keras.callbacks.Callback):
 
     # Not the end of a batch: Keras would wait for the values of every step.
     def on_train_batch_begin(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """Report now and then."""
+        """Report progress if enough time has passed."""
         now, done = time.monotonic(), self._first + batch
         if self._began is None:
             if done == self._start:
@@ -143,7 +143,7 @@ class StepProgress(keras.callbacks.Callback):
         self._is_busy("validating")
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """Write the figures of the period."""
+        """Write the metrics of the period."""
         done = min(self._first + self._settings.checkpoint_every, self._settings.steps)
         figures = ", ".join(f"{name} {value:.4g}" for name, value in (logs or {}).items())
         now = time.monotonic()
@@ -164,7 +164,7 @@ class StepProgress(keras.callbacks.Callback):
         return f"period {self._period} of {most}{periods}, step {done:,} of {most}{steps:,}"
 
     def _speed(self, now: float, done: int) -> str:
-        """Steps a second, validation included, and the time left at this speed."""
+        """Return the updates per second, including validation, and the time left at this speed."""
         if self._began is None or done <= self._began[1] or now <= self._began[0]:
             return ""
         rate = (done - self._began[1]) / (now - self._began[0])

@@ -1,4 +1,4 @@
-"""Workarounds for Keras 3.15 where several replicas train one model.
+"""Workarounds for faults of Keras 3.15 when several replicas train one model.
 
 Each has a test that fails once Keras no longer needs it. TensorFlow backend only.
 """
@@ -12,11 +12,11 @@ import tensorflow as tf
 
 @keras.saving.register_keras_serializable("keras_quasiattn")
 class ReplicaLossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
-    """Keras' `LossScaleOptimizer`, but skips an update when any replica's gradient overflows.
+    """Keras' `LossScaleOptimizer`, but it skips an update if the gradient of any replica overflows.
 
     Keras checks whether the gradients are finite before it sums them over the replicas, and then
     uses the first replica's result alone; an overflow on another replica reaches the weights as
-    NaN. Here all replicas are checked. On one device it behaves as Keras' own. The arguments are
+    NaN. This class checks all replicas. On one device it behaves like Keras' own. The arguments are
     those of `keras.optimizers.LossScaleOptimizer`.
     """
 
@@ -34,10 +34,10 @@ class ReplicaLossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
 
 @keras.saving.register_keras_serializable("keras_quasiattn")
 class ReplicaAdam(keras.optimizers.Adam):
-    """Keras' `Adam`, but clips the gradient of the whole batch instead of each replica's part.
+    """Keras' `Adam`, but it clips the gradient of the whole batch instead of each replica's part.
 
-    Keras clips before it sums the gradients over the replicas. On one device it behaves as Keras'
-    own. The arguments are those of `keras.optimizers.Adam`.
+    Keras clips before it sums the gradients over the replicas. On one device this class behaves
+    like Keras' own. The arguments are those of `keras.optimizers.Adam`.
     """
 
     def _clip_gradients(self, grads: list[Any]) -> list[Any]:
@@ -46,7 +46,7 @@ class ReplicaAdam(keras.optimizers.Adam):
         if not clips or context is None or context.num_replicas_in_sync == 1:
             return list(super()._clip_gradients(grads))
         clipped = super()._clip_gradients(context.all_reduce(tf.distribute.ReduceOp.SUM, grads))
-        # Keras will sum what every replica has, which is the same now.
+        # Keras will sum this over the replicas, which now all have the same gradient.
         return [gradient / context.num_replicas_in_sync for gradient in clipped]
 
 
@@ -75,7 +75,7 @@ class _WorkerSteps(keras.Model):
 
 
 def _as_vectors(logs: Mapping[str, Any]) -> dict[str, tf.Tensor]:
-    """Reshape scalar figures to (1,): Keras cannot concatenate scalars over the workers."""
+    """Reshape scalar metrics to (1,), because Keras cannot concatenate scalars over the workers."""
     return {name: tf.reshape(value, (1,)) for name, value in logs.items()}
 
 
@@ -92,8 +92,8 @@ def offset_replica_seeds(model: keras.Model, strategy: tf.distribute.Strategy) -
     """Make dropout and gate noise differ between replicas, which otherwise all draw the same.
 
     The first replica's noise is unchanged. A checkpoint holds the seed states of the first replica
-    only, and the others are at a fixed offset from them: call this once after the model is made or
-    restored.
+    only, and the others are at a fixed offset from them: call this once after the model is created
+    or restored.
     """
     states = [
         variable

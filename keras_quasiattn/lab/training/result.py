@@ -1,4 +1,4 @@
-"""Rows of a results file: what was measured, and everything needed to measure it again."""
+"""Rows of a results file: metrics, and everything needed to reproduce them."""
 
 import contextlib
 import datetime
@@ -15,18 +15,18 @@ from keras_quasiattn.lab.training.run_folder import RunFolder
 
 
 def result_row(folder: RunFolder, split: str, figures: Mapping[str, Any]) -> dict[str, Any]:
-    """Make a results row: figures of a finished run, with its command, seed, options and machine.
+    """Return a results row: metrics of a finished run, with its command, seed, options and machine.
 
     Args:
         folder: the finished run.
-        split: the part of the data on which the figures were measured.
-        figures: the measured figures by name.
+        split: the data split on which the metrics were measured.
+        figures: the metrics by name.
 
     Returns:
         A JSON-serializable row. `seconds` is the time of training and validation, including
-        start-up and compilation in the first period; `validation` has the validation figures of
-        every period; `assets` the hashes of what the run learned from its data, such as the
-        vocabulary; `commit` is that of the package's source, if it is a Git checkout.
+        start-up and compilation in the first period; `validation` has the validation metrics of
+        every period; `assets` the hashes of files that the run learned from its data, such as the
+        vocabulary; `commit` is the commit of the package's source, if it is a Git checkout.
     """
     task_config = folder.config["task_config"]
     history = folder.history()
@@ -64,7 +64,7 @@ def result_row(folder: RunFolder, split: str, figures: Mapping[str, Any]) -> dic
 
 
 def _processor() -> str:
-    """Return the model of this machine's processor, as far as the system tells."""
+    """Return the model of this machine's processor, if the system reports it."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
@@ -73,10 +73,7 @@ def _processor() -> str:
 
 
 def source_commit() -> str | None:
-    """Return the commit of the package's source, with "+" for changes.
-
-    None outside a Git checkout.
-    """
+    """Return the commit of the package's source, with "+" for changes; None outside Git."""
     source = Path(__file__).parents[1]
 
     def git(*words: str) -> str:
@@ -84,7 +81,7 @@ def source_commit() -> str | None:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
     try:
-        git("ls-files", "--error-unmatch", "_version.py")  # the checkout may be somebody else's
+        git("ls-files", "--error-unmatch", "_version.py")  # may be another checkout
         return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", ".") else "")
     except (OSError, subprocess.CalledProcessError):
         return None

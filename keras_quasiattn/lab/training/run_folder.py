@@ -1,4 +1,4 @@
-"""The run folder: training writes it, and everything after training reads it."""
+"""The run folder, which training writes and everything after training reads."""
 
 import contextlib
 import json
@@ -28,7 +28,7 @@ from keras_quasiattn.manifest import MANIFEST, check_hashes, hashes
 
 LOCK = ".lock"
 
-# The options that may change in a run that exists.
+# The options that may change in an existing run.
 LENGTH = ("training.steps", "training.passes")
 
 
@@ -42,9 +42,9 @@ class RunFolder:
     checkpoints/      the last checkpoints, each with the whole training state
     tensorboard/      the history as curves
     manifest.json     hashes of the files that belong together
-    metrics.json      figures of the finished model, by split
-    vocabulary.txt …  what the task learned from its data and needs for its answers
-    model.keras       the finished model (averaged, not compiled); written last
+    metrics.json      metrics of the finished model, by split vocabulary.txt …  assets that the task
+    learned from its data and needs for its answers model.keras       the finished model (averaged,
+    not compiled); written last
     ```
 
     Every file except TensorBoard's is written atomically.
@@ -147,7 +147,7 @@ class RunFolder:
 
     @property
     def noted(self) -> dict[str, Any]:
-        """What every record of figures must say about the run's data: `data`, or nothing."""
+        """The entry `data` for every record of metrics, if the run has one."""
         return {"data": self.config["data"]} if self.config.get("data") else {}
 
     @property
@@ -169,7 +169,7 @@ class RunFolder:
         """Check that the run is finished.
 
         Raises:
-            UserError: it is not; the message says how many steps are done.
+            UserError: it is not; the message says how many updates are done.
         """
         if not self.finished:
             step = max((row["step"] for row in self.history()), default=0)
@@ -181,12 +181,12 @@ class RunFolder:
             )
 
     def require_same(self, task: Task, options: Mapping[str, Any]) -> None:
-        """Check that the run was started with this task and these options, except for the steps.
+        """Check that the run was started with this task and options, except for its length.
 
         Raises:
-            UserError: it was not; the message names every value that differs.
+            UserError: it was not; the message names every difference.
         """
-        # A run that was started before an option existed has its default.
+        # A run that was started before an option existed uses its default.
         defaults = task.presets[task.preset].for_model(task.model).options()
         begun = {**json.loads(json.dumps(defaults)), **flat(self.config)}
         asked = flat(json.loads(json.dumps(identity(task, options))))
@@ -203,12 +203,12 @@ class RunFolder:
 
     @property
     def steps(self) -> int | None:
-        """The number of updates that the run was last asked for."""
+        """The number of updates that was last requested for the run."""
         return self.config["task_config"]["options"].get("training.steps")
 
     @property
     def length(self) -> dict[str, int | None]:
-        """How long the run was last asked to be, in steps and passes."""
+        """The length that was last requested for the run, in updates and passes."""
         options = self.config["task_config"]["options"]
         return {name: options.get(name) for name in LENGTH}
 
@@ -240,10 +240,10 @@ class RunFolder:
         return made
 
     def write_assets(self, task: Task) -> None:
-        """Write the `assets()` of a prepared task (what it learned from its data), one file each.
+        """Write the `assets()` that a prepared task learned from its data, one file each.
 
         Raises:
-            UserError: the run was started with other data, or the folder cannot be written.
+            UserError: the run was started with different data, or the folder cannot be written.
         """
         for name, content in task.assets().items():
             file = self.path / name
@@ -277,12 +277,12 @@ class RunFolder:
             temporary.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
     def manifest(self) -> dict[str, str]:
-        """Return the hashes of the finished model and of what belongs to it; empty before."""
+        """Return the hashes of the finished model and its files; empty for unfinished runs."""
         file = self.path / MANIFEST
         return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
     def metrics(self) -> dict[str, dict[str, Any]]:
-        """Figures of the finished model, by split."""
+        """Return the metrics of the finished model, by split."""
         file = self.path / "metrics.json"
         if not file.exists():
             return {}
@@ -298,7 +298,7 @@ class RunFolder:
         return figures
 
     def write_metrics(self, split: str, figures: Mapping[str, Any]) -> None:
-        """Add or replace the figures of one split."""
+        """Add or replace the metrics of one split."""
 
         def changed(_: str) -> str:
             return json.dumps({**self.metrics(), split: dict(figures)}, indent=2) + "\n"
@@ -309,7 +309,7 @@ class RunFolder:
         """Load the finished model, not compiled.
 
         Args:
-            task: the run's task, if `task()` has rebuilt it already.
+            task: the run's task, if `task()` has already rebuilt it.
 
         Raises:
             UserError: the run is not finished, or a file is damaged or not the one in the manifest.
@@ -337,7 +337,8 @@ class RunFolder:
     def lock(cls, path: str | Path) -> Iterator[None]:
         """Lock the folder while a process trains there, and remove what killed processes left.
 
-        The lock ends with the body, or with the process that holds it, even if that is killed.
+        The lock is released at the end of the `with` block, or when the process ends, even if
+        killed.
 
         Raises:
             UserError: another process is training there, or the folder cannot be written.

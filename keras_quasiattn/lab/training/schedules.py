@@ -12,7 +12,7 @@ from keras_quasiattn.lab.tasks.settings import ScheduleName, TrainingSettings
 
 @keras.saving.register_keras_serializable("keras_quasiattn")
 class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
-    """A linear rise to the peak rate at update `warmup_steps`, then one of four forms.
+    """A linear rise to the peak rate at update `warmup_steps`, then one of four decays.
 
     With s = 1, 2, ... the number of the update and w = max(warmup_steps, 1), the rate is
     peak · min(1, s/w) · d(s):
@@ -25,12 +25,12 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
     - "cosine": d(s) falls from 1 at w to 0 at `steps` along half a cosine.
     - "constant": d(s) = 1.
 
-    Tensor2Tensor counts s from 0, so that its first update has rate zero; here s counts from 1.
+    Tensor2Tensor counts s from 0, so its first update has rate zero; here s counts from 1.
 
     Args:
         peak: the highest rate.
         warmup_steps: updates until the peak; 0 starts at the peak.
-        decay: name of the form of d.
+        decay: name of the decay d.
         steps: total number of updates, at least 1; only "linear" and "cosine" use it.
 
     Raises:

@@ -11,19 +11,19 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def judged_by(settings: TrainingSettings) -> tuple[str, str]:
-    """Return the validation figure that ranks checkpoints, and whether "min" or "max" wins.
+    """Return the validation metric that ranks checkpoints, and whether "min" or "max" is best.
 
-    With `select="last"` the figure is the loss.
+    With `select="last"` the metric is the loss.
     """
     name = "loss" if settings.select == "last" else settings.select
     return name, "min" if name in _SMALLEST else "max"
 
 
 def check_selection(task: Task) -> None:
-    """Check that `training.select` names a figure that the history will contain.
+    """Check that `training.select` names a metric that the history will contain.
 
     Raises:
-        UserError: the task has no such figure.
+        UserError: the task has no such metric.
     """
     figures = ["last", "loss", *(metric.name for metric in task.metrics())]
     if task.options.training.select not in figures:
@@ -31,13 +31,13 @@ def check_selection(task: Task) -> None:
 
 
 def selected_step(rows: Rows, settings: TrainingSettings) -> int:
-    """Return the step of the checkpoint that would become the finished model so far.
+    """Return the update whose checkpoint would become the finished model so far.
 
-    Of two equal figures the earlier one wins.
+    Ties go to the earlier checkpoint.
 
     Args:
         rows: the history so far, at least one row.
-        settings: `select` names a validation figure that every row has.
+        settings: `select` names a validation metric that every row has.
 
     >>> rows = [
     ...     {"step": 1, "val_loss": 2.0}, {"step": 2, "val_loss": 0.5}, {"step": 3, "val_loss": 0.5}
@@ -57,7 +57,7 @@ def selected_step(rows: Rows, settings: TrainingSettings) -> int:
 
 
 def is_over(rows: Rows, settings: TrainingSettings) -> bool:
-    """Return whether training ends with the last row: all steps are done, or patience ran out."""
+    """Return whether training ends with the last row: all updates are done, or patience ran out."""
     if not rows:
         return False
     last = rows[-1]["step"]
@@ -68,7 +68,7 @@ def is_over(rows: Rows, settings: TrainingSettings) -> bool:
 
 
 def early_end(rows: Rows, settings: TrainingSettings) -> str:
-    """Return a line that says why training ended before the last step, or nothing if it did not.
+    """Return a line that says why training ended early, or nothing if it did not.
 
     >>> rows = [{"step": 1, "val_loss": 0.5}, {"step": 2, "val_loss": 2.0}]
     >>> settings = TrainingSettings(

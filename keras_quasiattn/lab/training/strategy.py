@@ -1,4 +1,4 @@
-"""Distribution strategies: computing on one device or on several."""
+"""Distribution strategies: compute on one device or on several."""
 
 import json
 import os
@@ -11,14 +11,14 @@ from keras_quasiattn.lab.training.choices import STRATEGIES
 
 
 def make_strategy(name: str, settings: TrainingSettings) -> tf.distribute.Strategy:
-    """Make the strategy in whose scope a model and its optimizer are created.
+    """Create the strategy under which a model and its optimizer are created.
 
     Args:
         name: "one" computes on the first GPU, or on the CPU if there is none. "mirrored" splits
             every batch evenly over all visible GPUs; without a GPU, over the logical CPU devices
             that the process has configured (`tf.config.set_logical_device_configuration`).
             "multi-worker" splits it over the processes that TF_CONFIG lists, and waits until all of
-            them have started; it must be made before TensorFlow computes anything.
+            them have started; it must be created before TensorFlow computes anything.
         settings: the training settings of the run.
 
     Raises:
@@ -57,7 +57,7 @@ def _mirrored() -> tf.distribute.Strategy:
 
 
 def _multi_worker() -> tf.distribute.Strategy:
-    """Return the strategy of all processes that TF_CONFIG lists, this one included."""
+    """Return the strategy over all processes that TF_CONFIG lists, including this one."""
     given = os.environ.get("TF_CONFIG", "")
     try:
         config = json.loads(given)

@@ -29,7 +29,7 @@ from keras_quasiattn.lab.training.selection import check_selection, early_end, i
 from keras_quasiattn.lab.training.strategy import make_strategy
 from keras_quasiattn.lab.training.workers import Workers
 
-_LOOKED_AT = 32  # examples on which the attention is measured
+_LOOKED_AT = 32  # number of examples on which to measure the attention
 
 
 def train(
@@ -48,9 +48,9 @@ def train(
 
     After an interruption of any kind, the same call resumes from the last checkpoint. On a CPU with
     one replica, a resumed run ends with exactly the same weights, bit for bit, as an uninterrupted
-    one, provided TensorFlow uses the same number of threads (it changes the order of its sums). If
-    the run is already finished, nothing is trained. With another `training.steps`, not below the
-    last checkpoint, the run goes on to that number, and the schedule follows the new number.
+    one, provided TensorFlow uses the same number of threads (it changes the order of its sums). A
+    finished run is not trained again. With a different `training.steps`, not below the last
+    checkpoint, the run continues to that number, and the schedule follows it.
 
     The finished model has the weights of the checkpoint that `training.select` names, or the mean
     of the trainable weights of the last checkpoints. Its loss and metrics on the validation data
@@ -68,14 +68,14 @@ def train(
             them can reach.
         resume: whether to resume a run that the folder already holds; if False, the folder must be
             new or empty.
-        progress: whether to say how far the run is: a line that changes in place on a terminal, and
-            elsewhere a line now and then.
+        progress: whether to print progress: a line that changes in place on a terminal, and
+            occasional lines elsewhere.
         command: the command line, which the run folder records.
-        callbacks: further Keras callbacks of the `fit`, called before those that write checkpoints.
-            A resumed run needs the same classes; what they remember is not in the checkpoints.
-        optimizer: a function that makes an optimizer from the learning rate schedule of the task's
-            settings, or an optimizer, of which only the configuration is used, its learning rate
-            included. The run folder records it. None means Adam with Tensor2Tensor's settings
+        callbacks: further Keras callbacks for `fit`, called before those that write checkpoints. A
+            resumed run needs the same classes; checkpoints do not contain their state.
+        optimizer: a function from the learning rate schedule of the task's settings to an
+            optimizer, or an optimizer, of which only the configuration is used, including its
+            learning rate. The run folder records it. None means Adam with Tensor2Tensor's settings
             (β₁ 0.9) with `training.beta_2`, `training.epsilon` and `training.clip_norm`.
 
     Returns:
@@ -83,9 +83,9 @@ def train(
 
     Raises:
         UserError: the folder holds something else, was started with other arguments, cannot be
-            written or is in use by another process; the task's settings do not suit the strategy;
-            a callback or the optimizer is something else, or `training.clip_norm` is set beside an
-            optimizer; the loss is no longer finite; another worker was lost.
+            written or is in use by another process; the strategy does not support the task's
+            settings; a callback or the optimizer is of the wrong type, or `training.clip_norm`
+            differs from the optimizer's; the loss is no longer finite; another worker was lost.
 
     ```python
     task = tasks.get("mlu")(preset="demo", model="coda", seed=1, data_dir="data")
@@ -118,8 +118,8 @@ def train(
                 return folder
             RunFolder.prepare_empty(path)
             shown.say(f"{path}: preparing the data")
-            # The options of a run are final, so those that the data or the model reject must fail
-            # before the run is created.
+            # The options of a run cannot change, so options that the data or the model reject must
+            # fail before the run is created.
             with shown.busy("preparing the data"):
                 task.prepare()
             for line in task.remarks() if shown.shown else ():
@@ -142,7 +142,7 @@ def train(
                     callbacks=callbacks,
                     optimizer=optimizer,
                 )
-            workers.broadcast_from_chief(0)  # barrier: no worker leaves early
+            workers.broadcast_from_chief(0)  # barrier: no worker may leave early
     return folder
 
 
@@ -155,7 +155,7 @@ def _training_lock(path: str | Path, task: Task) -> contextlib.AbstractContextMa
         RunFolder.prepare_empty(path)
     elif is_final(RunFolder.open(path), task):
         if (Path(path) / LOCK).exists():
-            # The folder may be read-only, and then stays as it is.
+            # A read-only folder stays as it is.
             with contextlib.suppress(UserError), RunFolder.lock(path):
                 pass
         return contextlib.nullcontext()
@@ -185,11 +185,11 @@ def _fit(
     keras.utils.set_random_seed(task.seed)
     with distribution.scope():
         model = _compiled(task, policy, optimizer)
-    # At least two, so that the run survives a damaged checkpoint.
+    # Keep at least two, so that the run survives a damaged checkpoint.
     checkpoints = Checkpoints(folder.checkpoints, keep=max(settings.average_checkpoints, 2))
     last, damaged = checkpoints.last_readable()
     if last < settings.steps and last % settings.checkpoint_every:
-        # The end of a run that was shorter: its last period is trained again, as a whole.
+        # A shorter run ended inside a period: train the whole period again.
         last, damaged = checkpoints.last_readable(settings.checkpoint_every)
     for file in damaged:
         shown.say(f"{file} is damaged: continuing from the checkpoint before it")
@@ -212,7 +212,7 @@ def _fit(
         validation_data = untuned(task.validation_data())
         unmeasured = [] if task.measures_training else [one.name for one in task.metrics()]
         only_measured = OnlyMeasured(unmeasured)
-        # PeriodEnd comes after the others, so that the checkpoint has what they changed.
+        # PeriodEnd comes after the others, so that the checkpoint includes their changes.
         called: list[keras.callbacks.Callback] = [only_measured, *callbacks, period_end]
         if shown.shown:
             called.append(StepProgress(shown, settings, start))
@@ -255,7 +255,7 @@ def _compiled(task: Task, policy: str, optimizer: Any = None) -> keras.Model:
     optimizer = made_optimizer(settings, optimizer, replicas, task.rate_factors(model))
     if policy == "mixed_float16":
         optimizer = ReplicaLossScaleOptimizer(optimizer)
-    # Under a strategy a step compiled by XLA cannot read another device's variables.
+    # Under a strategy an XLA-compiled train step cannot read another device's variables.
     one_device = not tf.distribute.has_strategy()
     jit_compile = settings.jit_compile and one_device
     compile_for(task, model, optimizer=optimizer, jit_compile=jit_compile)
@@ -264,7 +264,7 @@ def _compiled(task: Task, policy: str, optimizer: Any = None) -> keras.Model:
 
 
 def _middle_batch(data: tf.data.Dataset) -> Any:
-    """Take the inputs of some examples of medium length, since batches may be sorted by length."""
+    """Return the inputs of some examples of medium length; batches may be sorted by length."""
     batches = max(int(data.cardinality()), 1)
     inputs = next(iter(data.skip(batches // 2)))[0]
     return keras.tree.map_structure(lambda x: x[:_LOOKED_AT], inputs)  # (≤ 32, ...)

@@ -1,4 +1,4 @@
-"""Coordinates the processes that train one model together in one run folder."""
+"""Coordinate the processes that train one model together in one run folder."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from keras_quasiattn.errors import UserError
 
 _T = TypeVar("_T")
 _DONE, _FAILED = 1, 2
-# What TensorFlow raises when another process no longer responds.
+# The errors that TensorFlow raises when another process no longer responds.
 _LOST = (
     tf.errors.UnavailableError,
     tf.errors.AbortedError,
@@ -21,7 +21,7 @@ _LOST = (
 
 
 class Workers:
-    """The workers of a strategy; a process that trains alone is its own chief.
+    """The workers of a strategy. A process that trains alone is the chief.
 
     All workers call the same methods in the same order. All of them can reach the run folder; only
     the chief writes to it.
@@ -53,11 +53,11 @@ class Workers:
         return int(self._strategy.experimental_local_results(self._strategy.run(add))[0])
 
     def chief_first(self, step: Callable[[], _T]) -> _T:
-        """Run a step on the chief, then on the other workers; returns what the step returns.
+        """Call `step` on the chief, then on the other workers, and return its result.
 
         Raises:
-            UserError: on the other workers, if the chief has failed; the chief raises what the step
-                raised.
+            UserError: on the other workers, if the chief has failed; the chief raises the original
+                error.
         """
         if not self.is_chief:
             if self.broadcast_from_chief(0) == _FAILED:
@@ -73,7 +73,7 @@ class Workers:
 
     @contextlib.contextmanager
     def lost_workers_as_user_error(self) -> Iterator[None]:
-        """Turn the various errors that a lost worker causes on the others into one.
+        """Turn the various errors that a lost worker causes on the others into a `UserError`.
 
         Raises:
             UserError: another worker no longer responds.

@@ -1,8 +1,8 @@
-"""KerasTuner's oracles, changed so that no kill loses or repeats a trial.
+"""KerasTuner's oracles, changed so that killing a process neither loses nor repeats a trial.
 
 KerasTuner 1.4.8 overwrites its files in place. If only one of its two files records the start of a
-trial, it counts the trial as done. After a restart it gives an unfinished trial to whichever tuner
-asks next, even if another tuner is still training it.
+trial, it counts the trial as done. After a restart it assigns an unfinished trial to the next tuner
+that asks, even if another tuner is still training it.
 """
 
 import json
@@ -21,7 +21,7 @@ _ORACLES = {
 
 
 class _AtomicOracle(keras_tuner.Oracle):
-    """Write its files atomically, and leaves running trials with their tuners."""
+    """An oracle that writes its files atomically and leaves running trials with their tuners."""
 
     trials: dict[str, Any]
     _retry_queue: list[str]
@@ -45,7 +45,7 @@ class _AtomicOracle(keras_tuner.Oracle):
         super().set_state(state)
 
     def reload(self) -> None:
-        super().reload()  # puts all running trials into the retry queue
+        super().reload()  # Keras' version puts all running trials into the retry queue
         self._retry_queue = [name for name in self._retry_queue if name not in self._held.values()]
         self.ongoing_trials = {tuner: self.trials[name] for tuner, name in self._held.items()}
 

@@ -1,4 +1,4 @@
-"""Search of a task's options; each trial is a training run, in one process or in several."""
+"""Search a task's options; each trial is a training run, in one process or in several."""
 
 import contextlib
 import io
@@ -65,8 +65,8 @@ def search(
             `training.checkpoint_every`. Defaults to 10.
         folds: parts of the cross-validation; 1 (the default) uses the task's own validation split.
         policy: precision, as for `training.train`. Defaults to "float32".
-        progress: whether to print a line per trial, and now and then one on a long trial. Defaults
-            to True.
+        progress: whether to print a line per trial, and occasional lines during a long trial.
+            Defaults to True.
         command: the command line, for the records.
 
     Returns:
@@ -187,7 +187,7 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
     def _run_and_update_trial(self, trial: Any, *arguments: Any, **options: Any) -> None:
         """Run a trial and write its score; stop the search on an error its options did not cause.
 
-        KerasTuner would go on without the trial, even if the disk is full.
+        KerasTuner would continue without the trial, even if the disk is full.
 
         Raises:
             FailedTrialError: see `run_trial`.
@@ -240,7 +240,7 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
     def _values(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
         """Return the option values that a trial's hyperparameters represent."""
         return {
-            # A search that an earlier version began has 1 and 0 for True and False.
+            # Searches from earlier versions have 1 and 0 for True and False.
             name: choices.get(chosen[name], chosen[name])
             for name, choices in self._choices.items()
         }
@@ -264,7 +264,7 @@ def _continue_from(earlier: Path, run: Path, task: Task, command: Sequence[str])
     begun = RunFolder.open(earlier, finished=True)
     with atomic_folder(run) as temporary:
         folder = RunFolder.create(temporary, task, options=begun.config["options"], command=command)
-        for name in task.assets():  # what the checkpoints belong to
+        for name in task.assets():  # the files that the checkpoints belong to
             with contextlib.suppress(FileNotFoundError):
                 shutil.copyfile(earlier / name, temporary / name)
         folder.write_history(begun.history())
@@ -284,7 +284,7 @@ def _is_tuner_of_a_chief() -> bool:
 
 def _require_same(path: Path, task: Task, arguments: Mapping[str, Any]) -> None:
     """Record the search in a new folder, or check that an existing one holds the same search."""
-    _is_tuner_of_a_chief()  # refuses incomplete variables before anything is written
+    _is_tuner_of_a_chief()  # rejects incomplete variables before anything is written
     file = path / "search.json"
     asked = json.loads(json.dumps({"task": task.name, **task.config(), **arguments}))
     if not file.exists():

@@ -64,8 +64,8 @@ class GeneratedAlgoLispConfig(tfds.core.BuilderConfig):
         train: number of problems in the training split.
         validation: number of problems in the validation split.
         test: number of problems in the test split.
-        seed: determines the problems; a smaller split of the same seed is the beginning of a larger
-            one.
+        seed: determines the problems; a smaller split is the start of a larger one with the same
+            seed.
 
     Raises:
         ValueError: a split would be empty.
@@ -92,9 +92,9 @@ class GeneratedAlgoLispConfig(tfds.core.BuilderConfig):
 class GeneratedAlgoLisp(tfds.core.ShardBasedBuilder):
     """Generated programs of the AlgoLisp language, and the texts that ask for them.
 
-    There is nothing to download. The problems have the form, the language and the numbers of the
-    published ones and replace them where those are not available. They are different problems, so
-    figures on the two cannot be compared. A problem such as
+    There is nothing to download. The problems have the form, the language and the size of the
+    published set, and replace it where it is not available. They are different problems, so results
+    on the two cannot be compared. A problem such as
 
         given an array of numbers a and a number b , find the product of values in a which
           are greater than b
@@ -131,7 +131,7 @@ class GeneratedAlgoLisp(tfds.core.ShardBasedBuilder):
                 {key: tfds.features.Text() for key in ("text", "program", "tests")}
             ),
             supervised_keys=("text", "program"),
-            disable_shuffling=True,  # the problems are in random order already; read files in order
+            disable_shuffling=True,  # problems are already in random order
         )
 
     def _shard_iterators_per_split(
@@ -139,7 +139,7 @@ class GeneratedAlgoLisp(tfds.core.ShardBasedBuilder):
     ) -> Mapping[str, Sequence[Callable[[], Iterator[tuple[int, dict[str, str]]]]]]:
         shards = {}
         for split, size in self.builder_config.sizes.items():
-            # All shards of a split read one stream, one after another, so that no problem repeats.
+            # The shards of a split read one stream one after another, so no problem repeats.
             examples = enumerate(
                 {"text": one.text, "program": one.program, "tests": one.tests.to_json()}
                 for one in generate_problems(split, size, self.builder_config.seed)
@@ -154,13 +154,12 @@ def generate_problems(split: str, count: int, seed: int = 0) -> Iterator[Problem
 
     Every program passes its own ten tests, and their answers differ: each truth value occurs at
     least twice, or there are at least four values. No program of one split is in another, not even
-    with other argument names. Memory is a hundred bytes per problem, to recognize repetitions.
+    with different argument names. Recognizing repetitions takes a hundred bytes per problem.
 
     Args:
         split: "train", "validation" or "test".
         count: number of problems.
-        seed: another seed gives other problems; with the same seed, a smaller count gives the first
-            of them.
+        seed: determines the problems; with the same seed, a smaller count gives the first of them.
     """
     seen: set[int] = set()
     for index in itertools.count():
@@ -211,8 +210,8 @@ class _Unusable(Exception):
 class _Writer:
     """Write one problem by expanding slots from the outside in; names start as `@` and a number.
 
-    "the square of a plus b" reads as the square of a sum, because what follows a name is read
-    together with it. So a longer phrase that would begin a text first gets a name ("let c be the
+    "the square of a plus b" reads as the square of a sum, because a name is read together with what
+    follows it. A longer phrase that would begin a text is therefore named first ("let c be the
     square of a , find c plus b").
     """
 
@@ -252,7 +251,7 @@ class _Writer:
         program, slots, texts = self.random.choices(rules, [len(texts) for _, _, texts in rules])[0]
         depths = dict.fromkeys(slots, depth)
         if category in _RETURN_TYPES and slots:
-            # One slot gets all of the remaining depth, the others a random part of it.
+            # One slot gets the full remaining depth, the others a random part of it.
             deepest, below = self.random.choice(slots), max(depth - 1, 0)
             depths = {
                 slot: below if slot == deepest else self.random.randint(0, below) for slot in slots
@@ -318,12 +317,12 @@ class _Writer:
 
 
 def _draw_examples(draft: Draft, random: Random) -> tuple[Example, ...] | None:
-    """Draw ten tests that the program passes; None if it often fails or the tests tell little."""
+    """Draw ten tests that the program passes; None if it often fails or they tell too little."""
     program = Program(draft.program, draft.arguments)
     examples: list[Example] = []
     for draw in range(_DRAWS):
         if draw == _TESTS and not examples:
-            return None  # it failed on every input so far
+            return None  # the program has failed on every input so far
         inputs = {
             name: draw_input(random, type_name) for name, type_name in draft.arguments.items()
         }
@@ -361,7 +360,7 @@ def _are_informative(examples: Sequence[Example], type_name: str) -> bool:
 def draw_input(random: Random, type_name: str) -> Any:
     """Draw a value of type `int`, `int[]`, `string` or `string[]` on which programs differ.
 
-    Numbers are natural and mostly small enough to be positions; arrays contain negative ones too.
+    Numbers are natural and mostly small enough to be indices; arrays also contain negative ones.
     Some arrays are sorted, are palindromes or have many repetitions, which would rarely happen by
     chance.
     """

@@ -175,8 +175,8 @@ CONSTANTS: Final[Mapping[str, Any]] = {
 class Function:
     """A function of the language that takes no function as an argument.
 
-    `kinds` says what each argument must be: a kind of `kind_of`, or "any" for anything but a
-    function. `compute` may raise ProgramError or ArithmeticError.
+    `kinds` lists the kind of each argument: one of `kind_of`, or "any" for anything but a function.
+    `compute` may raise ProgramError or ArithmeticError.
     """
 
     name: str
@@ -291,7 +291,7 @@ def _digits(number: float) -> list[int]:
 
 _LESS_OR_EQUAL = _ordered(operator.le)
 
-# By the kinds of its arguments, the functions' names and what computes them.
+# By the kinds of the arguments: the names of functions, and their implementations.
 _DEFINITIONS: Final[dict[str, dict[str, Callable[..., Any]]]] = {
     "number": {
         "sqrt": _root,
@@ -531,7 +531,7 @@ class _Machine:
         self._work(1 + sum(map(size_of, arguments)))
         if type(function) is Function:
             value = function(*arguments)
-            if function.compute is _is_prime:  # one step for each divisor that it may try
+            if function.compute is _is_prime:  # one step for each possible divisor
                 self._work(int(math.sqrt(max(0, min(arguments[0], MAX_RANGE**2)))))
             self._work(size_of(value))
             return value

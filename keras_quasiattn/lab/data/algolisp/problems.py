@@ -106,7 +106,7 @@ class ProgramTexts(ParallelTexts):
 
     @property
     def split_key(self) -> np.ndarray:
-        """The programs: a held-out program is held out with all its texts."""
+        """The programs, so that a program is held out with all its texts."""
         return self.target
 
 
