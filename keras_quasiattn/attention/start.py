@@ -79,7 +79,7 @@ class Start(QuantizedParts, keras.layers.Layer):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments by which a layer makes this again."""
+        """Return the arguments from which a layer creates this again."""
         return {
             "attention": self._attention,
             "options": None if self._given_options is None else dict(self._given_options),
@@ -88,19 +88,19 @@ class Start(QuantizedParts, keras.layers.Layer):
 
     @property
     def options(self) -> Attention:
-        """The other attention."""
+        """Return the options of the other attention."""
         return self.heads.options
 
     @property
     def cross_attention_arguments(self) -> dict[str, Any]:
-        """Constructor arguments to change where queries must not affect each other."""
+        """Return the constructor arguments to change if queries must not affect each other."""
         changes = self.options.cross_attention_options
         start = self.arguments
         return {"start": {**start, "options": {**(start["options"] or {}), **changes}}}
 
     @property
     def is_blend(self) -> bool:
-        """Whether something must move the share of the layer's own attention."""
+        """Return whether a callback must move the share of the layer's own attention."""
         return self.form == "blended"
 
     def move(self, share: float) -> None:

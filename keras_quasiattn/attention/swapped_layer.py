@@ -1,4 +1,4 @@
-"""Exchanges the attention of layers, those inside a layer included, when they are made again."""
+"""Exchange the attention of layers, and of layers inside them, when they are created again."""
 
 import dataclasses
 import functools
@@ -149,7 +149,7 @@ class Swap:
 
 @keras.saving.register_keras_serializable("keras_quasiattn")
 class SwappedLayer(QuantizedParts):
-    """First base of the copy of a layer whose class knows nothing of the swap.
+    """First base class of a copy whose original class does not know about the swap.
 
     It is saved as the configuration of that layer and the swap.
     """

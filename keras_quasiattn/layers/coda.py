@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import keras
 
-from keras_quasiattn.attention.coda.attention import CoDAOptions, Temperature
+from keras_quasiattn.attention.coda.attention import CoDAOptions, Factor
 from keras_quasiattn.layers.dense import Dense
 from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 
@@ -80,8 +80,8 @@ class CoDA(PairAttention):
         use_bias: bool = False,
         share_projections: bool = True,
         kernel_initializer: Any = "glorot_uniform",
-        alpha: Temperature = 1.0,
-        beta: Temperature = 1.0,
+        alpha: Factor = 1.0,
+        beta: Factor = 1.0,
         scaling: str = "mean",
         similarity: str = "tanh",
         gate: str = "sigmoid",

@@ -27,10 +27,10 @@ from keras_quasiattn.core.tensors import (
     weighted_sum,
 )
 
-Temperature = float | Literal["learned"]
+Factor = float | Literal["learned"]
 
 
-def check_temperature(value: Temperature, name: str) -> Temperature:
+def check_factor(value: Factor, name: str) -> Factor:
     """Return `value` if it is a finite number ≥ 0 or "learned".
 
     Otherwise it raises a `ValueError` that names the argument.
@@ -56,8 +56,8 @@ def scaling_factor(scaling: str, features: int, paper: float) -> float:
     return {"mean": 1 / features, "paper": paper, "none": 1.0}[scaling]
 
 
-def temperature_weights(
-    layer: keras.layers.Layer, shape: tuple[int, ...], **values: Temperature
+def factor_weights(
+    layer: keras.layers.Layer, shape: tuple[int, ...], **values: Factor
 ) -> dict[str, Any]:
     """Add a weight for each of the named values that is "learned".
 
@@ -77,8 +77,8 @@ def temperature_weights(
     }
 
 
-def temperature(value: Temperature, weight: Any | None, scale: float) -> Any:
-    """Return `scale` times the number, or times the weight if the temperature is learned."""
+def factor(value: Factor, weight: Any | None, scale: float) -> Any:
+    """Return `scale` times the number, or times the weight if the factor is learned."""
     return scale * cast(float, value) if weight is None else scale * weight
 
 
@@ -367,8 +367,8 @@ class CoDAOptions(Attention):
         "center_similarity": (False, True),
     }
 
-    alpha: Temperature = 1.0
-    beta: Temperature = 1.0
+    alpha: Factor = 1.0
+    beta: Factor = 1.0
     scaling: str = "mean"
     similarity: str = "tanh"
     gate: str = "sigmoid"
@@ -378,8 +378,8 @@ class CoDAOptions(Attention):
     implementation: str = "auto"
 
     def __post_init__(self) -> None:
-        self.alpha = check_temperature(self.alpha, "alpha")
-        self.beta = check_temperature(self.beta, "beta")
+        self.alpha = check_factor(self.alpha, "alpha")
+        self.beta = check_factor(self.beta, "beta")
         scaling_factor(self.scaling, 1, paper=1.0)
         self.composition = Composition(
             self.similarity, self.gate, self.gate_range, self.center_similarity
@@ -389,7 +389,7 @@ class CoDAOptions(Attention):
 
     @property
     def sees_all_pairs(self) -> bool:
-        """True when a mean over all pairs is subtracted from E or N."""
+        """Return whether a mean over all pairs is subtracted from E or N."""
         return self.composition.uses_means and not self.center_per_query
 
     def make_weights(self, layer: Any, features: int, heads: int | None = None) -> dict[str, Any]:
@@ -399,7 +399,7 @@ class CoDAOptions(Attention):
         paper = 1.0 if heads is None else features**-0.5
         return {
             "factor": scaling_factor(self.scaling, features, paper),
-            **temperature_weights(layer, shape, alpha=self.alpha, beta=self.beta),
+            **factor_weights(layer, shape, alpha=self.alpha, beta=self.beta),
         }
 
     def attend(
@@ -458,7 +458,7 @@ class CoDAOptions(Attention):
     def _matrix(self, learned: dict[str, Any]) -> dict[str, Any]:
         """Return the options that define M, with α and β times the scaling factor."""
         return {
-            name: temperature(getattr(self, name), learned.get(name), learned["factor"])
+            name: factor(getattr(self, name), learned.get(name), learned["factor"])
             for name in ("alpha", "beta")
         } | {
             "similarity": self.similarity,

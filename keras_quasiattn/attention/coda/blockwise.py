@@ -210,7 +210,7 @@ def _offsets(
 
 
 def _mean_position(x: Tensor, mask: Tensor | None) -> Tensor:
-    """Mean over the real positions of x (B, L, D) as (B, 1, D); 0 where there is none."""
+    """Return the mean over the real positions of x (B, L, D) as (B, 1, D); 0 if there are none."""
     real = (
         ops.ones_like(x[..., :1]) if mask is None else ops.cast(ops.expand_dims(mask, -1), x.dtype)
     )

@@ -72,22 +72,22 @@ class Composition:
 
     @property
     def center_gate(self) -> bool:
-        """Whether the mean of N is subtracted."""
+        """Return whether the mean of N is subtracted."""
         return self.gate_range == "centered"
 
     @property
     def uses_means(self) -> bool:
-        """Whether a weight depends on other pairs, through a mean."""
+        """Return whether a weight depends on other pairs, through a mean."""
         return self.center_gate or self.center_similarity
 
     @property
     def doubles_gate(self) -> bool:
-        """Whether the gate is 2·sigmoid(N)."""
+        """Return whether the gate is 2·sigmoid(N)."""
         return self.gate == "sigmoid" and self.gate_range == "scaled"
 
     @property
     def labels(self) -> tuple[str, str]:
-        """The two factors of M in the paper's notation."""
+        """Return the two factors of M in the paper's notation."""
         return f"{self.similarity}(E)", f"{'2·' if self.doubles_gate else ''}{self.gate}(N)"
 
     def factors(self, similarity: Tensor, negative_distance: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""The mask of one tile, combined from masks of rows, keys and pairs."""
+"""CoDA by tiles of keys: masks, weights, sums and gradients."""
 
 import dataclasses
 from collections.abc import Callable
@@ -96,7 +96,7 @@ OF_PAIRS = ("alpha", "beta", "bias")  # (…, T, S), or with length 1 in place o
 
 @dataclasses.dataclass
 class TiledWeights:
-    """What a tile of M is computed from, apart from the tensors that have gradients.
+    """How tiles of M are computed: all but the tensors that have gradients.
 
     Args:
         rule: how M is composed; E or N is not computed if the rule does not use it.
@@ -126,7 +126,7 @@ class TiledWeights:
 
 @dataclasses.dataclass
 class Tile:
-    """What the weights of one tile depend on, each (B, T, size); None where they do not."""
+    """The inputs of the weights of one tile, each (B, T, size); None if they are not used."""
 
     products: Tensor | None  # query · keyᵀ
     similarity: Tensor | None  # E
@@ -170,7 +170,7 @@ class Tiles:
         return (take if axis == 1 else take_columns)(tensor, index, self.masks.size)
 
     def tile(self, index: Any) -> Tile:
-        """Return what the weights of tile `index` depend on."""
+        """Return the inputs of the weights of tile `index`."""
         products = similarity = distance = negative_distance = None
         mask = self.masks.tile(index)
         if self.weights.rule.similarity:

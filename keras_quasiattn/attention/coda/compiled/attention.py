@@ -75,7 +75,7 @@ def _keep(key: Any, t: int, s: int, threshold: Any, kept: Any, factors: Any) -> 
 
 @njit(fastmath=FAST, **LOOP)
 def _affine(x: Any, sign: Any, factors: Any, offsets: Any, out: Any) -> None:
-    """out[r, i] = sign · factors[r] · x[r, i] − offsets[r]."""
+    """Compute out[r, i] = sign · factors[r] · x[r, i] − offsets[r]."""
     for r in range(x.shape[0]):
         factor = sign * factors[r, 0]
         for i in range(x.shape[1]):
@@ -102,7 +102,7 @@ def _affine_gradient(
 
 @njit(**LOOP)
 def _compose(p: Any, space: Any) -> None:
-    """Fill the work of `space` for one block.
+    """Compute E, N and their functions for one block, in the buffers of `space`.
 
     work[0, 1] = E, N; work[2, 3] = dot products, distances; work[4, 5] = f(E), g(N).
     """
@@ -162,7 +162,7 @@ def _forward(
 
 
 class Gradients(NamedTuple):
-    """The memory of a thread for gradients."""
+    """Buffers of one thread for gradients."""
 
     rows: Any
     columns: Any

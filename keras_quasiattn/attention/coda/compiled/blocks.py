@@ -49,7 +49,7 @@ class Problem(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """What a block needs of the rows, or the gradients of that, padded with zeros."""
+    """The rows of a block, or their gradients, padded with zeros."""
 
     query: Any  # (8, D or more)
     distance_query: Any  # the same array as `query` if `compares_same`
@@ -61,7 +61,7 @@ class Rows(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """What a block needs of the columns, or the gradients of that, padded with zeros."""
+    """The columns of a block, or their gradients, padded with zeros."""
 
     key: Any  # (width, D or more)
     distance_key: Any  # the same array as `key` if `compares_same`
@@ -69,7 +69,7 @@ class Columns(NamedTuple):
 
 
 class Space(NamedTuple):
-    """The memory of a thread."""
+    """The buffers of one thread."""
 
     rows: Any
     columns: Any
@@ -82,13 +82,13 @@ class Space(NamedTuple):
 
 @njit(cache=True)
 def buffer(rows: int, x: Any) -> Any:
-    """Return zeros for `rows` rows of x (B, length, features), in whole vectors."""
+    """Return a zero buffer for `rows` rows of x (B, length, features), in whole vectors."""
     return np.zeros((rows, -(-x.shape[2] // LANES) * LANES), x.dtype)
 
 
 @njit(cache=True)
 def row_buffers(p: Any, same: bool) -> Any:
-    """Empty `Rows`; with `same`, one array for the similarity and the distance."""
+    """Return empty `Rows`; with `same`, one array for the similarity and the distance."""
     kind = p.value.dtype
     query = buffer(BLOCK_ROWS, p.query)
     compared = p.query if p.compares_same else p.distance_query
@@ -105,7 +105,7 @@ def row_buffers(p: Any, same: bool) -> Any:
 
 @njit(cache=True)
 def column_buffers(p: Any, same: bool) -> Any:
-    """Empty `Columns`; with `same`, one array for the similarity and the distance."""
+    """Return empty `Columns`; with `same`, one array for the similarity and the distance."""
     key = buffer(p.width, p.key)
     compared = p.key if p.compares_same else p.distance_key
     return Columns(key, key if same else buffer(p.width, compared), buffer(p.width, p.value))
@@ -113,13 +113,13 @@ def column_buffers(p: Any, same: bool) -> Any:
 
 @njit(cache=True)
 def flipped(x: Any) -> Any:
-    """Memory for `transpose` of x."""
+    """Return a buffer for the transpose of x."""
     return np.zeros((x.shape[1], x.shape[0]), x.dtype)
 
 
 @njit(cache=True)
 def space(p: Any) -> Any:
-    """Memory for one thread."""
+    """Return the buffers for one thread."""
     same, kind = p.compares_same, p.value.dtype
     columns = column_buffers(p, same)
     key, value = flipped(columns.key), flipped(columns.value)
@@ -181,7 +181,7 @@ def load_columns(p: Any, b: int, s: int, columns: Any, keys: Any) -> None:
 
 @njit(**LOOP)
 def store(x: Any, start: int, adds: bool, out: Any) -> None:
-    """Copy x without its padding to `out` (length, features) from row `start` on, or adds it."""
+    """Copy x without its padding to `out` (length, features) from row `start` on, or add it."""
     for i in range(min(x.shape[0], out.shape[0] - start)):
         if adds:
             for f in range(out.shape[1]):

@@ -14,7 +14,7 @@ FAST = {"contract", "arcp", "nsz", "reassoc"}
 
 @register_jitable
 def _exp32(x: Any) -> Any:
-    """Exp to 2 units in the last place, without a call, so that loops over it are vectorised."""
+    """Compute exp to 2 units in the last place, without a call, so that loops are vectorized."""
     x = min(max(x, float32(-87.0)), float32(88.0))
     whole = np.floor(x * float32(1.44269504) + float32(0.5))
     rest = (x - whole * float32(0.693359375)) + whole * float32(2.12194440e-4)
@@ -67,7 +67,7 @@ _OPTIONS: Any = {"fastmath": FAST, "error_model": "numpy", "_nrt": False}
 
 
 def values(code: int, x: Any, y: Any) -> None:
-    """y[i] = function(x[i]), and NaN for NaN; `code` is a value of `FUNCTION_CODES`."""
+    """Set y[i] = function(x[i]), and NaN for NaN; `code` is a value of `FUNCTION_CODES`."""
     raise NotImplementedError("callable from compiled code only")
 
 
@@ -104,7 +104,7 @@ def _values(code: Any, x: Any, y: Any) -> Any:
 
 @njit(cache=True, **_OPTIONS)
 def slopes(code: int, x: Any, y: Any, slope: Any) -> None:
-    """slope[i] = the derivative at x[i] of the function with y[i] = function(x[i])."""
+    """Set slope[i] to the derivative at x[i] of the function with y[i] = function(x[i])."""
     one = x.dtype.type(1)
     if code <= 1:
         slope[:] = code

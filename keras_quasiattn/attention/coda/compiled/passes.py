@@ -1,4 +1,4 @@
-"""Runs the compiled passes on all cores."""
+"""Run the compiled passes on all cores."""
 
 import math
 from collections.abc import Callable, Sequence

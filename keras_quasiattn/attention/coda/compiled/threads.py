@@ -1,4 +1,4 @@
-"""Runs compiled loops on all cores; they release the GIL."""
+"""Run compiled loops, which release the GIL, on all cores."""
 
 import os
 from collections.abc import Callable

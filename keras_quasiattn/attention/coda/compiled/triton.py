@@ -23,7 +23,7 @@ def _whole(length: int, size: int) -> int:
 
 
 def _power(features: int) -> int:
-    """The number of features that a product on tensor cores takes."""
+    """Return the number of features that a product on tensor cores takes."""
     return max(_LEAST, 1 << max(0, features - 1).bit_length())
 
 
@@ -40,7 +40,7 @@ def _transposed(x: Tensor) -> Tensor:
 
 
 class Problem:
-    """What both kernels read, with the two sequences as the "query" and the "key" side.
+    """The inputs of both kernels: the two sequences are the "query" side and the "key" side.
 
     The arguments are as for `forward`.
     """

@@ -126,7 +126,7 @@ def _distances(
     own_features, other_features, own, others, own_length, other_length, features: tl.constexpr,
     own_size: tl.constexpr, tile_size: tl.constexpr,
 ):  # fmt: skip
-    """‖own − other‖₁ of a tile, from (features, positions) of both."""
+    """Compute ‖own − other‖₁ of a tile from (features, positions) of both."""
     total = tl.zeros((tile_size, own_size), tl.float32)
     for feature in tl.range(0, features, loop_unroll_factor=4):
         x = tl.load(own_features + feature * own_length + own)
@@ -140,7 +140,7 @@ def _add_signs(
     slopes, gradients, own_features, other_features, own, others, own_length, other_length,
     features: tl.constexpr, on_device: tl.constexpr,
 ):  # fmt: skip
-    """gradients[feature, own] += Σ slopes · sign(own − other), with sign(0) = 0.
+    """Add to gradients[feature, own]: Σ slopes · sign(own − other), with sign(0) = 0.
 
     The sign is 2·s − 1, with s = 2⁶⁴·(own − other) + ½ cut to [0, 1]: one instruction.
     """
@@ -165,7 +165,7 @@ def _visible(
     own_mask, other_mask, full_mask, own, others, own_stride, other_stride,
     own_is_query: tl.constexpr, is_causal: tl.constexpr, has_full_mask: tl.constexpr,
 ):  # fmt: skip
-    """Which pairs of a tile attend."""
+    """Return which pairs of a tile attend."""
     found = (tl.load(other_mask + others) != 0)[:, None] & (tl.load(own_mask + own) != 0)[None, :]
     if is_causal:
         if own_is_query:
@@ -180,7 +180,7 @@ def _visible(
 
 @triton.jit
 def _kept(key, own, others, own_is_query: tl.constexpr, threshold, factor):
-    """The dropout of `core.randomness`, as one factor for each weight of a tile."""
+    """Return the dropout of `core.randomness` as one factor for each weight of a tile."""
     own, others = own.to(tl.uint32)[None, :], others.to(tl.uint32)[:, None]
     if own_is_query:
         bits = _mix(_mix(key + own * 0x9E3779B1) + others * 0x85EBCA77)
@@ -199,7 +199,7 @@ def sums_kernel(
     width: tl.constexpr, feature_count: tl.constexpr, value_width: tl.constexpr,
     own_size: tl.constexpr, tile_size: tl.constexpr, precision: tl.constexpr,
 ):  # fmt: skip
-    """output[own] = Σ M[own, other] · values[other], or Mᵀ · values where keys are owned."""
+    """Write output[own] = Σ M[own, other] · values[other], or Mᵀ · values where keys are owned."""
     blocks = own_length // own_size
     batch = (tl.program_id(0) // blocks).to(tl.int64)
     first = tl.program_id(0) % blocks * own_size
@@ -269,7 +269,7 @@ def gradients_kernel(
     slope_width: tl.constexpr, value_width: tl.constexpr, own_size: tl.constexpr,
     tile_size: tl.constexpr, scratch_row, precision: tl.constexpr, on_device: tl.constexpr,
 ):  # fmt: skip
-    """The gradients of what the owned positions hold, and of the factors where they are queries."""
+    """Write the gradients of the owned positions, and of the factors if these are queries."""
     blocks = own_length // own_size
     batch = (tl.program_id(0) // blocks).to(tl.int64)
     first = tl.program_id(0) % blocks * own_size

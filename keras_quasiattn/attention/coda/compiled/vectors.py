@@ -211,7 +211,7 @@ add_signs: Any = intrinsic(_signs)
 
 
 def _transposed(typing_context: Any, x: Any, out: Any) -> tuple[Any, Any]:
-    """out[f, i] = x[i, f]; both lengths are multiples of `LANES`."""
+    """Set out[f, i] = x[i, f]; both lengths are multiples of `LANES`."""
 
     def transpose(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         x, out = (
