@@ -16,7 +16,7 @@ import torch
 
 from benchmarks import report
 from benchmarks.measure import machine, write_json
-from keras_quasiattn.attention.coda.compiled import triton
+from keras_quasiattn.attention.coda.compiled import torch_gpu
 from keras_quasiattn.attention.coda.compiled.call import Settings
 
 HEADS, LENGTH, FEATURES = 32, 2048, 64
@@ -39,8 +39,8 @@ def milliseconds(call: Any, repeats: int = 7) -> float:
 
 def measured(own: int, tile: int, precision: str) -> dict[str, Any]:
     """The times of one choice."""
-    triton.OWN, triton.WARPS = own, own // 32
-    triton.SUMS_TILE = triton.GRADIENTS_TILE = tile
+    torch_gpu.OWN, torch_gpu.WARPS = own, own // 32
+    torch_gpu.SUMS_TILE = torch_gpu.GRADIENTS_TILE = tile
     torch.set_float32_matmul_precision("highest" if precision == "tf32x3" else "high")
     torch.manual_seed(0)
     query, key, value, slopes = torch.randn(4, HEADS, LENGTH, FEATURES, device="cuda")
@@ -48,12 +48,14 @@ def measured(own: int, tile: int, precision: str) -> dict[str, Any]:
     tensors = {"query": query, "key": key, "value": value, "alpha": factor, "beta": factor}
     row = {"own": own, "tile": tile, "precision": precision}
     try:
-        problem = triton.Problem(SETTINGS, tensors)
+        problem = torch_gpu.Problem(SETTINGS, tensors)
         calls = {
-            "forward": lambda: triton.forward(SETTINGS, tensors),
+            "forward": lambda: torch_gpu.forward(SETTINGS, tensors),
             "query": lambda: problem.gradients("query", slopes, value, None),
             "key": lambda: problem.gradients("key", value, slopes, slopes),
-            "both": lambda: triton.backward(SETTINGS, triton.forward(SETTINGS, tensors), tensors),
+            "both": lambda: torch_gpu.backward(
+                SETTINGS, torch_gpu.forward(SETTINGS, tensors), tensors
+            ),
         }
         return row | {name: milliseconds(call) for name, call in calls.items()}
     except Exception as error:  # too much shared memory, say: another choice may do

@@ -89,7 +89,9 @@ def test_what_scripts_import_of_the_package_is_there():
         for name in imports(path):
             if name and name.startswith("keras_quasiattn"):
                 try:
-                    pkgutil.resolve_name(name)
+                    # A module is there, although what it imports may need a GPU.
+                    module = (ROOT / name.replace(".", "/")).with_suffix(".py")
+                    module.is_file() or pkgutil.resolve_name(name)
                 except (AttributeError, ImportError):
                     gone.append(f"{path.relative_to(ROOT)}: {name}")
     assert not gone
@@ -106,8 +108,8 @@ def test_no_signature_is_taken_of_a_class():
 
 def test_layers_name_no_backend():
     for path in COMPUTING:
-        # Only a file named after a backend may import it.
-        assert not importing([path], BACKENDS - {path.stem})
+        # Only a file whose name begins with a backend's may import it.
+        assert not importing([path], BACKENDS - {path.stem.partition("_")[0]})
 
 
 def test_no_condition_names_an_attention():

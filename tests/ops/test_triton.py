@@ -58,7 +58,7 @@ def check(device, options, given, hidden):
     """Compare outputs and gradients with those of the loops."""
     import torch
 
-    from keras_quasiattn.attention.coda.compiled import triton
+    from keras_quasiattn.attention.coda.compiled import torch_gpu
     from keras_quasiattn.attention.coda.compiled.call import Call, Settings
 
     settings, names = Settings(*options), tuple(given)
@@ -73,8 +73,8 @@ def check(device, options, given, hidden):
         return torch.from_numpy(np.ascontiguousarray(low)).to(device)
 
     tensors = {name: tensor(x) for name, x in {**given, **hidden}.items()}
-    found = triton.forward(settings, tensors)
-    gradients = triton.backward(settings, [tensor(x) for x in upstreams], tensors)
+    found = torch_gpu.forward(settings, tensors)
+    gradients = torch_gpu.backward(settings, [tensor(x) for x in upstreams], tensors)
     assert gradients.keys() == set(names)
     for name, x, y in zip(
         ("output", "other output")[: len(outputs)] + names,
@@ -143,7 +143,7 @@ def test_what_is_hidden_has_no_effect(device):
     clean = {name: np.nan_to_num(x) for name, x in given.items()}
     import torch
 
-    from keras_quasiattn.attention.coda.compiled import triton
+    from keras_quasiattn.attention.coda.compiled import torch_gpu
     from keras_quasiattn.attention.coda.compiled.call import Settings
 
     results = []
@@ -153,8 +153,8 @@ def test_what_is_hidden_has_no_effect(device):
             for name, x in {**one, **hidden}.items()
         }
         settings = Settings(*PLAIN, False, 0.0)
-        outputs = triton.forward(settings, tensors)
-        found = triton.backward(settings, outputs, tensors)
+        outputs = torch_gpu.forward(settings, tensors)
+        found = torch_gpu.backward(settings, outputs, tensors)
         results.append([x.cpu().numpy() for x in (*outputs, *found.values())])
     for left, right in zip(*results, strict=True):
         np.testing.assert_array_equal(left, right)

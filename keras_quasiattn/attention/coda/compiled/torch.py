@@ -76,20 +76,20 @@ def _backward(upstreams: list[Tensor], tensors: Sequence[Tensor], *options: Any)
 
 @_forward.register_kernel("cuda")
 def _forward_on_gpu(tensors: Sequence[Tensor], *options: Any) -> list[Tensor]:
-    from keras_quasiattn.attention.coda.compiled import triton
+    from keras_quasiattn.attention.coda.compiled import torch_gpu
 
     call = _call(*options)
-    return triton.forward(call.settings, call.named(tensors))
+    return torch_gpu.forward(call.settings, call.named(tensors))
 
 
 @_backward.register_kernel("cuda")
 def _backward_on_gpu(
     upstreams: list[Tensor], tensors: Sequence[Tensor], *options: Any
 ) -> list[Tensor]:
-    from keras_quasiattn.attention.coda.compiled import triton
+    from keras_quasiattn.attention.coda.compiled import torch_gpu
 
     call = _call(*options)
-    found = triton.backward(call.settings, upstreams, call.named(tensors))
+    found = torch_gpu.backward(call.settings, upstreams, call.named(tensors))
     return [found[name] for name in call.names]
 
 
