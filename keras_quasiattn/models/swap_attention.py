@@ -307,7 +307,7 @@ def _kept(layer: keras.Layer, swap: Swap) -> Iterator[tuple[keras.Layer, str, st
             base = next(base for base in _WITH_HEADS if isinstance(one, base))
             reason = f"a subclass of {base.__name__} may compute something else"
         elif hasattr(one, HOOK):
-            reason = f"its `{HOOK}` is more than a softmax of q·kᵀ/√H over the keys of a mask"
+            reason = f"its `{HOOK}` is no plain softmax of q·kᵀ/√H over the keys of a mask"
         elif _is_attention_alone(one):
             reason = f"it attends in `call`, not in a method `{HOOK}` that could be exchanged"
         else:
