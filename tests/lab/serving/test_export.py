@@ -253,9 +253,9 @@ def test_half_written_model_is_never_seen(
     before = tiny_mlu.contents(tmp_path / "run")
     seen = []
 
-    def fail(*arguments: Any) -> None:
+    def fail(*arguments: Any, **options: Any) -> None:
         if moment == "_write":
-            write(*arguments)
+            write(*arguments, **options)
         seen.extend(entry.name for entry in tmp_path.glob("run/*"))
         raise error
 
