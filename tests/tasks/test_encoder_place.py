@@ -57,7 +57,11 @@ def test_a_folder_without_a_configuration_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("has_hub")
 def test_what_was_downloaded_needs_no_network(tmp_path: Path) -> None:
-    (tmp_path / "cache" / "models--someone--bert").mkdir(parents=True)
+    folder = tmp_path / "cache" / "models--someone--bert" / "snapshots" / "1"
+    folder.mkdir(parents=True)
+    with pytest.raises(UserError, match="was not downloaded before"):  # a download that failed
+        check_place("hf://someone/bert")
+    (folder / "config.json").write_text("{}")
     check_place("hf://someone/bert")
     assert encoder_place.os.environ["HF_HUB_OFFLINE"] == "1"
 

@@ -88,6 +88,10 @@ def _is_reachable(host: str) -> bool:
 
 
 def _was_downloaded(name: str, cache: Path) -> bool:
-    """Return whether the folder of downloads has something of this name."""
+    """Return whether the folder of downloads has an encoder of this name.
+
+    A download that failed leaves folders without files.
+    """
     last = name.rstrip("/").split("/")[-1]
-    return any(cache.expanduser().rglob(f"*{last}"))
+    found = cache.expanduser().rglob(f"*{last}")
+    return any(any(one.rglob("config.json")) for one in found)
