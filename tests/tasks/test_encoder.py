@@ -287,6 +287,32 @@ def test_another_attention_is_swapped_in_and_saved(
     assert np.isfinite(answer["probabilities"]).all()
 
 
+def test_another_attention_starts_unchanged_or_from_the_projections(
+    encoder_folder: Path, texts_data: Path
+) -> None:
+    ids = np.random.default_rng(0).integers(6, 40, (3, 9))
+    logits = {}
+    for attention, start in (
+        ("softmax", "unchanged"),
+        ("coda", "unchanged"),
+        ("coda", "projections"),
+    ):
+        task = tiny_encoder.make(
+            *(texts_data, "classify", encoder_folder),
+            model__attention=attention,
+            model__attention_start=start,
+        )
+        task.prepare()
+        model = task.build_model()
+        task.initialize(model)
+        kernel = model.layers[-1].kernel  # not pretrained
+        kernel.assign(np.random.default_rng(1).normal(size=kernel.shape))
+        logits[attention, start] = np.asarray(model(ids))
+    plain = logits["softmax", "unchanged"]
+    np.testing.assert_allclose(logits["coda", "unchanged"], plain, atol=1e-6)
+    assert np.abs(logits["coda", "projections"] - plain).max() > 1e-3
+
+
 def test_a_misspelt_attention_is_one_line(encoder_folder: Path, texts_data: Path) -> None:
     task = tiny_encoder.make(texts_data, "classify", encoder_folder, model__attention="codo")
     task.prepare()
@@ -377,6 +403,7 @@ def test_rates_fall_from_layer_to_layer(encoder_folder: Path, texts_data: Path) 
         ({"data__min_count": 5}, "data.min_count is 5: an encoder has its own vocabulary"),
         ({"data__vectors": "x.txt"}, "cannot start with word vectors"),
         ({"model__layer_decay": 0.0}, "model.layer_decay is 0.0: it must be above 0"),
+        ({"model__attention_start": "blend"}, "model.attention_start is 'blend': choose from unch"),
         ({"model__length_quantile": 1.5}, "model.length_quantile is 1.5: it must be above 0"),
     ],
 )

@@ -1,6 +1,5 @@
 """The model around a pretrained encoder: the mean of its states and a dense layer."""
 
-import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -113,14 +112,9 @@ def with_attention(encoder: keras.Model, options: Mapping[str, Any], start: str)
     name, arguments = options["attention"], options["attention_options"] or {}
     if name == BASELINE and not arguments:
         return encoder
-    swapped = swap_attention(encoder, name, **{**_start(start), **arguments})
+    swapped = swap_attention(encoder, name, start=start, **arguments)
     swapped.name = encoder.name
     return swapped
-
-
-def _start(start: str) -> dict[str, Any]:
-    known = "start" in inspect.signature(swap_attention).parameters
-    return {"start": start} if known else {}
 
 
 def limit_training(model: EncoderClassifier, frozen_layers: int, lora_rank: int) -> None:

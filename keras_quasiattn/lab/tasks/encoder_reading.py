@@ -26,6 +26,9 @@ from keras_quasiattn.lab.tasks.tokenized_texts import TokenizedTexts
 from keras_quasiattn.lab.tasks.vocabulary_task import VOCABULARY_FILE, VocabularyTask
 from keras_quasiattn.lab.text.encoder_tokenizer import EncoderTokenizer
 
+# Of `swap_attention`; "blend" needs a callback that moves it.
+STARTS = ("unchanged", "projections")
+
 
 class EncoderReading(VocabularyTask):
     """A task on one or two texts that a pretrained encoder reads as one sequence.
@@ -56,6 +59,11 @@ class EncoderReading(VocabularyTask):
         ):
             if not holds:
                 raise UserError(f"model.{name} is {options[name]!r}: it must be {right}")
+        if options["attention_start"] not in STARTS:
+            raise UserError(
+                f"model.attention_start is {options['attention_start']!r}: "
+                f"choose from {', '.join(STARTS)}"
+            )
         self._encoder: Encoder | None = None
         self._pieces: list[str] = []  # the encoder's vocabulary
 
