@@ -75,7 +75,7 @@ def made_optimizer(
         )
     if settings.accumulate not in (1, made.gradient_accumulation_steps):
         raise UserError(
-            f"training.accumulate is {settings.accumulate}, but the optimizer that was given has "
+            f"training.accumulate is {settings.accumulate}, but the given optimizer has "
             f"gradient_accumulation_steps={made.gradient_accumulation_steps}: set both to the "
             "same, or accumulate to 1"
         )
