@@ -108,7 +108,7 @@ def test_a_callback_may_stop_and_an_optimizer_have_its_own_rate(tmp_path: Path) 
         ),
         (
             {"optimizer": momentum, "training__accumulate": 2},
-            "training.accumulate is 2, but the optimizer .* gradient_accumulation_steps=None: set",
+            "training.accumulate is 2, but the given optimizer has gradient_accumulation_steps=None: set",
         ),
     ],
 )
