@@ -315,7 +315,7 @@ CASES += [
         "sigmoid_added",
         layers.MultiHeadSigmoid,
         SELF,
-        {**ROTARY, **ADDED},
+        {**ROTARY, **ADDED, "num_key_value_heads": None, "rotary_base": 50.0},
         CAUSAL,
         positions_matter=True,
         **RARE,
