@@ -1,4 +1,4 @@
-"""A multi-head layer without projections: attention between heads that another layer projects."""
+"""A multi-head layer without projections: it attends between heads that another one projects."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,9 +9,9 @@ from keras_quasiattn.core.quantized_parts import QuantizedParts
 
 
 class Heads(QuantizedParts, keras.layers.Layer):
-    """Owns what a multi-head layer has besides its projections, of which it is given none.
+    """Own the weights of a multi-head layer that has no projections.
 
-    That layer cannot be called, so nothing that looks for attention layers finds it.
+    That layer cannot be called, and code that searches a model for attention does not find it.
 
     Args:
         layer: an unbuilt multi-head layer of this package.

@@ -1,4 +1,4 @@
-"""Attention layers of others that compute softmax in a method of their own, which is replaced."""
+"""Replace the attention method of other packages' layers that compute a plain softmax in it."""
 
 import inspect
 from typing import Any
@@ -12,17 +12,17 @@ from keras_quasiattn.attention.softmax import softmax_attention
 from keras_quasiattn.core.quantized_parts import QuantizedParts
 
 HOOK = "_compute_attention"
-# The method that Keras' layer has is called with these; all others must know no more.
+# What Keras calls the method with; that of another layer may take fewer arguments, not more.
 _ARGUMENTS = ("query", "key", "value", "attention_mask", "return_attention_scores", "training")
 _OF_KERAS = ("_compute_attention", "_masked_softmax")
 
 
 class HookedLayer(QuantizedParts):
-    """First base of a layer whose heads attend in another way; all else is as it was.
+    """First base class of a layer whose attention method is replaced; nothing else changes.
 
     The layer projects, rotates, repeats and caches heads as before. Only the method that attends is
-    replaced, so that rows which attend to nothing are exactly 0 before the output's projection,
-    whose bias they get.
+    replaced. Rows that attend to nothing are thus exactly 0 before the output projection, which
+    adds its bias to them.
     """
 
     heads: Heads
@@ -52,7 +52,7 @@ def can_be_hooked(layer: keras.layers.Layer) -> bool:
         return False
     try:
         return bool(_sizes(layer)) and _is_softmax(layer)
-    except Exception:  # it needs more than these arguments, whatever that is
+    except Exception:  # it needs something else than these arguments
         return False
 
 
@@ -100,7 +100,7 @@ def _numbers(start: int, length: int, heads: int, size: int) -> np.ndarray:
 
 
 def hook(layer: Any, make: Any) -> None:
-    """Let the heads of a layer attend as the multi-head layer that `make` returns.
+    """Replace the attention method of a layer by that of the multi-head layer that `make` returns.
 
     Args:
         layer: a layer that `can_be_hooked`; it changes.

@@ -1,6 +1,6 @@
-"""What a multi-head layer computes at first: another attention, until training brings in its own.
+"""Another attention that a multi-head layer computes until training brings in its own.
 
-A model that was trained with one attention then answers as before when its layers get another.
+A trained model whose layers get a new attention then answers as before.
 """
 
 import contextlib

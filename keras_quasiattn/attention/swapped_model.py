@@ -1,4 +1,4 @@
-"""The copy of a model whose class makes all its layers anew, with another attention in them."""
+"""Copy a model whose class creates all its layers from arguments, with another attention."""
 
 import copy
 import dataclasses
@@ -12,10 +12,7 @@ from keras_quasiattn.attention.swapped_layer import Swap
 
 @keras.saving.register_keras_serializable("keras_quasiattn")
 class SwappedModel:
-    """First base of the copy of a model that is saved as its class and that class's arguments.
-
-    The copy is saved as these and the swap.
-    """
+    """First base class of such a copy, saved as the original class, its arguments and the swap."""
 
     _swap: Swap
     _serialized: dict[str, Any]
@@ -31,7 +28,7 @@ class SwappedModel:
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        """Make the model again, with the attention that it was given."""
+        """Create the model again, with the attention that it was swapped to."""
         made_by = {name: config[name] for name in config if name != "model"}
         swap = Swap(**{**made_by, "holders": tuple(config["holders"])})
         return with_attention(_made(config["model"], custom_objects), swap, config["model"])
@@ -43,7 +40,7 @@ def makes_its_layers(model: keras.Model) -> bool:
 
 
 def made_anew(model: keras.Model, swap: Swap) -> keras.Model:
-    """Return the model as its class makes it, with other attention, and weights of its own."""
+    """Create the model again from its class, with the new attention and new weights."""
     config = keras.saving.serialize_keras_object(model)
     if isinstance(model, SwappedModel):
         if swap.start != "projections":
@@ -60,7 +57,7 @@ def made_anew(model: keras.Model, swap: Swap) -> keras.Model:
 
 
 def with_attention(model: keras.Model, swap: Swap, serialized: dict[str, Any]) -> keras.Model:
-    """Exchange the attention in a model, which changes, also in the layers of its layers."""
+    """Replace the attention in a model and in its nested layers, in place."""
     for layer in model._flatten_layers():  # Keras has no public way to list the layers in a layer
         if swap.replaces(layer):
             _become(layer, swap.assigned(layer))
@@ -69,7 +66,7 @@ def with_attention(model: keras.Model, swap: Swap, serialized: dict[str, Any]) -
     kind = type(model)
     members = {"_swap": swap, "_serialized": serialized, "__module__": kind.__module__}
     made: Any = type(kind.__name__, (SwappedModel, kind), members)
-    # All such classes share a name: what they have in common, `from_config`, is in the base.
+    # All such classes share a registered name; `from_config` in the base class serves all of them.
     keras.saving.register_keras_serializable("keras_quasiattn", "SwappedModel")(made)
     model.__class__ = made
     return model
@@ -81,7 +78,7 @@ def _made(serialized: dict[str, Any], custom_objects: Any = None) -> Any:
 
 
 def _become(layer: keras.layers.Layer, other: keras.layers.Layer) -> None:
-    """Turn a layer into another one, for all that hold it: attributes, lists and graphs."""
+    """Turn a layer into another one in place, for all attributes, lists and graphs that hold it."""
     nodes = {
         name: value
         for name, value in vars(layer).items()

@@ -1,4 +1,4 @@
-"""Moves the attention of a swapped model from the old one to the new one while it is trained."""
+"""A callback that moves a swapped model from its old attention to the new one during training."""
 
 from typing import Any
 
@@ -13,9 +13,9 @@ class BlendAttention(keras.callbacks.Callback):
     output = (1 − s) · old + s · new;  s = min(1, number of batches / `updates`)
 
     Once s is 1, the layers compute only the new attention and cost what it costs; the step is then
-    compiled anew, once. s is saved with the weights, and training that is resumed with
-    `initial_epoch` goes on where it was. Functions that you have traced yourself must be traced
-    again after the end to save the cost.
+    recompiled once. s is saved with the weights, and training that is resumed with `initial_epoch`
+    continues from there. Functions that you traced yourself must be traced again after the end to
+    save the cost.
 
     Args:
         share: the share of all batches of `fit` in which s moves, above 0 and at most 1. Defaults

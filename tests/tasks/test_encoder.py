@@ -370,6 +370,20 @@ def test_lora_changes_queries_and_values_alone_and_a_file_has_the_sum(
     assert not any("lora" in one.path for one in loaded.weights)
 
 
+def test_another_attention_comes_in_under_lora_too(encoder_folder: Path, texts_data: Path) -> None:
+    """Its factors start at 0: frozen with the encoder, they would stay there."""
+    task = tiny_encoder.make(
+        *(texts_data, "classify", encoder_folder), model__attention="coda", model__lora_rank=2
+    )
+    task.prepare()
+    model = task.build_model()
+    task.initialize(model)
+    before = _weights(model)
+    _steps(task, model)
+    factors = {name for name in before if name.endswith("/factor")}
+    assert len(factors) == 2 and factors <= _changed(before, _weights(model))
+
+
 def test_rates_fall_from_layer_to_layer(encoder_folder: Path, texts_data: Path) -> None:
     task = tiny_encoder.make(
         *(texts_data, "classify", encoder_folder),

@@ -86,7 +86,7 @@ def obstacle_to_loops(x: Tensor) -> str | None:
 
 
 def keeps_loops(training: bool) -> bool:
-    """True: a graph by `torch.compile` stays in the process."""
+    """Return True: a graph by `torch.compile` stays in the process."""
     return True
 
 

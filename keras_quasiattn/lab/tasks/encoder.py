@@ -1,4 +1,4 @@
-"""Loads a pretrained encoder with KerasHub, and keeps in a run what it needs of it later."""
+"""Load a pretrained encoder with KerasHub, and record in a run what it needs later."""
 
 import dataclasses
 import json

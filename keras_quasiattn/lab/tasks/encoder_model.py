@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from keras_quasiattn.attention import MultiHeadQuasiAttention
+from keras_quasiattn.attention.start import Start
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.tasks.attention_options import BASELINE
 from keras_quasiattn.layers import MaskedPooling
@@ -99,12 +100,12 @@ class EncoderClassifier(FunctionalModel):
 
 
 def with_attention(encoder: keras.Model, options: Mapping[str, Any], start: str) -> keras.Model:
-    """Return the encoder with the attention that the options name, or itself for its own.
+    """Return the encoder with the attention that the options name; its own is softmax.
 
     Args:
         encoder: the encoder, with its weights.
         options: `attention` and `attention_options`, as `attention_of` returns them.
-        start: from where the new attention learns, as for `swap_attention`.
+        start: what the copy computes before training, as for `swap_attention`.
 
     Raises:
         ValueError: the encoder cannot have this attention.
@@ -124,8 +125,8 @@ def limit_training(model: EncoderClassifier, frozen_layers: int, lora_rank: int)
         model: the model.
         frozen_layers: how many layers are frozen, from below; the embeddings are the first.
         lora_rank: rank of Keras' LoRA on the queries and values of every attention that is not
-            frozen, with their biases, all else of the encoder being frozen; 0 trains the weights
-            themselves.
+            frozen. Their biases train too, and the factors by which another attention comes in;
+            all else of the encoder is frozen. 0 trains the weights themselves.
 
     Raises:
         UserError: a number is out of range.
@@ -147,7 +148,9 @@ def limit_training(model: EncoderClassifier, frozen_layers: int, lora_rank: int)
 
 def _adapt(layer: keras.Layer, rank: int) -> None:
     for inner in layer._flatten_layers():  # Keras has no public way to list the layers in a layer
-        if inner.name in _ADAPTED and hasattr(inner, "enable_lora"):
+        if isinstance(inner, Start):
+            inner.trainable = True  # otherwise its factors stay 0, and so does the new attention
+        elif inner.name in _ADAPTED and hasattr(inner, "enable_lora"):
             inner.trainable = True
             inner.enable_lora(rank)
 

@@ -1,4 +1,4 @@
-"""Where a pretrained encoder is: checked before anything slow begins, without Keras."""
+"""Check the place of a pretrained encoder before anything slow begins, without Keras."""
 
 import contextlib
 import importlib.util
@@ -30,7 +30,7 @@ def has_encoder(run: Path | None) -> bool:
 
 
 def check_place(place: str) -> None:
-    """Refuse a pretrained encoder that cannot be loaded from here.
+    """Reject a pretrained encoder that cannot be loaded.
 
     Args:
         place: a folder, or what `keras_hub.models.Backbone.from_preset` takes.

@@ -1,4 +1,4 @@
-"""The part of a task that differs where a pretrained encoder reads its texts."""
+"""How tasks read texts and make their model if the model is a pretrained encoder."""
 
 import dataclasses
 import functools
