@@ -190,6 +190,45 @@ def _kept(key, own, others, own_is_query: tl.constexpr, threshold, factor):
 
 
 @triton.jit
+def _program(own_length, own_size: tl.constexpr):
+    """Return the batch of this program, and the first position that it owns."""
+    blocks = own_length // own_size
+    return (tl.program_id(0) // blocks).to(tl.int64), tl.program_id(0) % blocks * own_size
+
+
+@triton.jit
+def _of_batch(
+    batch, own_side, other_side, own_features, other_features, own_mask, other_mask, factors,
+    own_length, other_length, length, width: tl.constexpr, feature_count: tl.constexpr,
+):  # fmt: skip
+    """Return the inputs of both kernels from those of this batch on."""
+    return (
+        own_side + batch * own_length * width,
+        other_side + batch * other_length * width,
+        own_features + batch * own_length * feature_count,
+        other_features + batch * other_length * feature_count,
+        own_mask + batch * own_length,
+        other_mask + batch * other_length,
+        factors + batch * 4 * length,
+    )
+
+
+@triton.jit
+def _range(
+    first, other_length, own_size: tl.constexpr, own_is_query: tl.constexpr,
+    is_causal: tl.constexpr,
+):  # fmt: skip
+    """Return which of the others matter: up to the last query, or from the first key on."""
+    begin, end = 0, other_length
+    if is_causal:
+        if own_is_query:
+            end = tl.minimum(other_length, first + own_size)
+        else:
+            begin = tl.minimum(other_length, first)
+    return begin, end
+
+
+@triton.jit
 def sums_kernel(
     own_side, other_side, own_features, other_features, own_mask, other_mask, factors, full_mask,
     full_index, dropout_keys, values, output,
@@ -200,31 +239,22 @@ def sums_kernel(
     own_size: tl.constexpr, tile_size: tl.constexpr, precision: tl.constexpr,
 ):  # fmt: skip
     """Write output[own] = Σ M[own, other] · values[other], or Mᵀ · values where keys are owned."""
-    blocks = own_length // own_size
-    batch = (tl.program_id(0) // blocks).to(tl.int64)
-    first = tl.program_id(0) % blocks * own_size
+    batch, first = _program(own_length, own_size)
+    length = own_length if own_is_query else other_length
+    (
+        own_side, other_side, own_features, other_features, own_mask, other_mask, factors,
+    ) = _of_batch(
+        batch, own_side, other_side, own_features, other_features, own_mask, other_mask, factors,
+        own_length, other_length, length, width, feature_count,
+    )  # fmt: skip
     own = first + tl.arange(0, own_size)
     numbers, columns = tl.arange(0, width), tl.arange(0, value_width)
-    own_side += batch * own_length * width
-    other_side += batch * other_length * width
-    own_features += batch * own_length * feature_count
-    other_features += batch * other_length * feature_count
-    own_mask += batch * own_length
-    other_mask += batch * other_length
-    factors += batch * 4 * (own_length if own_is_query else other_length)
     values += batch * other_length * value_width
-    length = own_length if own_is_query else other_length
     if has_full_mask:
         full_mask += tl.load(full_index + batch).to(tl.int64) * mask_size
     if has_dropout:
         key = tl.load(dropout_keys + batch).to(tl.uint32, bitcast=True)
-    # With a causal mask: the others up to the last owned query, or from the first owned key on.
-    begin, end = 0, other_length
-    if is_causal:
-        if own_is_query:
-            end = tl.minimum(other_length, first + own_size)
-        else:
-            begin = tl.minimum(other_length, first)
+    begin, end = _range(first, other_length, own_size, own_is_query, is_causal)
     own_row = _across(own_side, own, numbers, width)
     total = tl.zeros((value_width, own_size), tl.float32)
     for start in tl.range(begin, end, tile_size):
@@ -270,23 +300,20 @@ def gradients_kernel(
     tile_size: tl.constexpr, scratch_row, precision: tl.constexpr, on_device: tl.constexpr,
 ):  # fmt: skip
     """Write the gradients of the owned positions, and of the factors if these are queries."""
-    blocks = own_length // own_size
-    batch = (tl.program_id(0) // blocks).to(tl.int64)
-    first = tl.program_id(0) % blocks * own_size
+    batch, first = _program(own_length, own_size)
+    length = own_length if own_is_query else other_length
+    (
+        own_side, other_side, own_features, other_features, own_mask, other_mask, factors,
+    ) = _of_batch(
+        batch, own_side, other_side, own_features, other_features, own_mask, other_mask, factors,
+        own_length, other_length, length, width, feature_count,
+    )  # fmt: skip
     own = first + tl.arange(0, own_size)
     numbers, columns = tl.arange(0, width), tl.arange(0, value_width)
     slope_columns = tl.arange(0, slope_width)
     scratch += tl.program_id(0).to(tl.int64) * tile_size * scratch_row
     scratch += tl.arange(0, tile_size)[:, None] * scratch_row + tl.arange(0, own_size)[None, :]
-    own_side += batch * own_length * width
-    other_side += batch * other_length * width
-    own_features += batch * own_length * feature_count
-    other_features += batch * other_length * feature_count
     feature_gradient += batch * own_length * feature_count
-    own_mask += batch * own_length
-    other_mask += batch * other_length
-    length = own_length if own_is_query else other_length
-    factors += batch * 4 * length
     own_slopes += batch * own_length * slope_width
     other_slopes += batch * other_length * slope_width
     pooled_slopes += batch * other_length * value_width
@@ -294,12 +321,7 @@ def gradients_kernel(
         full_mask += tl.load(full_index + batch).to(tl.int64) * mask_size
     if has_dropout:
         key = tl.load(dropout_keys + batch).to(tl.uint32, bitcast=True)
-    begin, end = 0, other_length
-    if is_causal:
-        if own_is_query:
-            end = tl.minimum(other_length, first + own_size)
-        else:
-            begin = tl.minimum(other_length, first)
+    begin, end = _range(first, other_length, own_size, own_is_query, is_causal)
     own_row = _across(own_side, own, numbers, width)
     own_slope = _across(own_slopes, own, slope_columns, slope_width)
     side_total = tl.zeros((width, own_size), tl.float32)
