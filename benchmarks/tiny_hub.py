@@ -13,46 +13,15 @@ PICTURES = {"image_shape": (8, 8, 3), "num_layers": 2, "num_heads": 2, "hidden_d
 LENGTH = 12
 
 
-def _clip(hub: Any) -> keras.Model:
-    vision = hub.models.CLIPVisionEncoder(
-        patch_size=4,
-        hidden_dim=8,
-        num_layers=1,
-        num_heads=2,
-        intermediate_dim=16,
-        image_shape=(8, 8, 3),
-    )
-    text = hub.models.CLIPTextEncoder(
-        vocabulary_size=50,
-        embedding_dim=8,
-        hidden_dim=8,
-        num_layers=1,
-        num_heads=2,
-        intermediate_dim=16,
-        max_sequence_length=LENGTH,
-    )
-    return hub.models.CLIPBackbone(vision, text, projection_dim=8)
-
-
-def _siglip(hub: Any) -> keras.Model:
-    vision = hub.models.SigLIPVisionEncoder(
-        patch_size=4,
-        hidden_dim=8,
-        num_layers=1,
-        num_heads=2,
-        intermediate_dim=16,
-        image_shape=(8, 8, 3),
-    )
-    text = hub.models.SigLIPTextEncoder(
-        vocabulary_size=50,
-        embedding_dim=8,
-        hidden_dim=8,
-        num_layers=1,
-        num_heads=2,
-        intermediate_dim=16,
-        max_sequence_length=LENGTH,
-    )
-    return hub.models.SigLIPBackbone(vision, text)
+def _of_pictures_and_words(hub: Any, kind: str, **options: Any) -> keras.Model:
+    sizes = {"hidden_dim": 8, "num_layers": 1, "num_heads": 2, "intermediate_dim": 16}
+    make = {
+        part: getattr(hub.models, kind + part)
+        for part in ("VisionEncoder", "TextEncoder", "Backbone")
+    }
+    vision = make["VisionEncoder"](patch_size=4, image_shape=(8, 8, 3), **sizes)
+    text = make["TextEncoder"](**WORDS, embedding_dim=8, max_sequence_length=LENGTH, **sizes)
+    return make["Backbone"](vision, text, **options)
 
 
 def _llama(hub: Any, kind: str, **options: Any) -> keras.Model:
@@ -92,8 +61,8 @@ SWAPPED: dict[str, Callable[[Any], keras.Model]] = {
     "ViT": lambda hub: hub.models.ViTBackbone(**PICTURES, patch_size=(4, 4), mlp_dim=16),
     "DeiT": lambda hub: hub.models.DeiTBackbone(**PICTURES, patch_size=(4, 4), intermediate_dim=16),
     "DINOv2": lambda hub: hub.models.DINOV2Backbone(**PICTURES, patch_size=4, intermediate_dim=16),
-    "CLIP": _clip,
-    "SigLIP": _siglip,
+    "CLIP": lambda hub: _of_pictures_and_words(hub, "CLIP", projection_dim=8),
+    "SigLIP": lambda hub: _of_pictures_and_words(hub, "SigLIP"),
 }
 REFUSED: dict[str, Callable[[Any], keras.Model]] = {
     "T5": lambda hub: hub.models.T5Backbone(**WORDS, **LAYERS),

@@ -104,11 +104,13 @@ def test_a_callback_may_stop_and_an_optimizer_have_its_own_rate(tmp_path: Path) 
         ),
         (
             {"optimizer": momentum, "training__clip_norm": 1.0},
-            r"training.clip_norm is 1.0, but the given optimizer has global_clipnorm=None",
+            "training.clip_norm is 1.0, but the given optimizer has global_clipnorm=None: set "
+            "both to the same",
         ),
         (
             {"optimizer": momentum, "training__accumulate": 2},
-            "training.accumulate is 2, but the given optimizer .* gradient_accumulation_steps=None",
+            "training.accumulate is 2, but the given optimizer has "
+            "gradient_accumulation_steps=None: set both to the same",
         ),
     ],
 )
