@@ -56,7 +56,7 @@ def test_compiled_loops_take_short_sequences_of_large_batches():
 def test_on_a_gpu_xla_takes_the_definition_up_to_large_matrices(monkeypatch):
     monkeypatch.setattr(choice, "on_accelerator", lambda x: True)
     monkeypatch.setattr(
-        choice, "obstacle_to_loops", lambda x: "runs only where JAX computes on CPUs"
+        choice, "obstacle_to_loops", lambda x, features: "runs only where JAX computes on CPUs"
     )
     assert chosen(2000, 2000) == "reference"  # 64 batches: 2.6e8 pairs
     assert chosen(2100, 2100) == "blockwise"

@@ -194,7 +194,41 @@ def test_tensors_elsewhere_are_an_error_that_names_the_place(monkeypatch):
     class Elsewhere:
         device = torch.device("mps:0")
 
-    assert "Received: a tensor on 'mps:0'" in obstacle_to_loops(Elsewhere())
+    assert "Received: a tensor on 'mps:0'" in obstacle_to_loops(Elsewhere(), 8)
+
+
+@pytest.mark.parametrize(
+    ("capability", "cuda", "dtype", "features", "said"),
+    [
+        ((9, 0), "13.0", torch.float32, 512, None),
+        (
+            (9, 0),
+            "13.0",
+            torch.float32,
+            513,
+            "at most 512 features together on a GPU. Received: 513",
+        ),
+        ((9, 0), "13.0", torch.float64, 8, "computes in float32 on a GPU"),
+        ((8, 6), "13.0", torch.float32, 8, "compute capability 9 only. Received: some GPU, 8.6"),
+        ((9, 4), None, torch.float32, 8, "GPUs of NVIDIA"),
+    ],
+)
+def test_on_a_gpu_only_what_fits_it_is_computed(
+    capability, cuda, dtype, features, said, monkeypatch
+):
+    """Kernels ask for more shared memory than most GPUs have, and for NVIDIA's instructions."""
+    from keras_quasiattn.core.backend import obstacle_to_loops
+
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "some GPU")
+    monkeypatch.setattr(torch.version, "cuda", cuda)
+
+    class Elsewhere:
+        device = torch.device("cuda:0")
+
+    Elsewhere.dtype = dtype
+    found = obstacle_to_loops(Elsewhere(), features)
+    assert found is None if said is None else said in found
 
 
 def test_fit_evaluate_and_predict_use_the_loops(passes, tmp_path):

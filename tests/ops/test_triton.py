@@ -102,6 +102,18 @@ def test_sizes(device, size):
     check(device, (*PLAIN, False, 0.0), arrays(*size, others=4), {})
 
 
+@pytest.mark.parametrize(("width", "values", "own"), [(100, 120, 64), (200, 150, 32)])
+def test_many_features_take_smaller_programs(device, width, values, own):
+    from keras_quasiattn.attention.coda.compiled import torch_gpu
+
+    sizes = torch_gpu._power(width), torch_gpu._power(values + 60)
+    assert torch_gpu.own_size(*sizes) == own
+    given = arrays(1, 40, 35, width=width, values=values, others=60)
+    for name in ("query", "key"):
+        given[name] /= 4
+    check(device, (*PLAIN, True, 0.0), given, masks("padding", 1, 40, 35))
+
+
 def test_causal_over_several_programs(device):
     check(device, (*PLAIN, True, 0.0), arrays(1, 140, 140, others=2), {})
     check(device, (*PLAIN, True, 0.0), arrays(1, 140, 20), {})
@@ -180,20 +192,26 @@ def test_operators_have_the_same_results_on_both_devices(device):
 
 
 COMPILE = """
+import sys
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
+from keras_quasiattn.attention.coda.compiled import torch_gpu
 from keras_quasiattn.attention.coda.compiled import triton_kernels as kernels
 
 BYTES, LONG, INTEGER = ("own_mask", "other_mask", "full_mask"), ("full_index",), ("dropout_keys",)
 NUMBERS = ("own_length", "other_length", "own_stride", "other_stride", "mask_size", "scratch_row")
+width, values = map(int, sys.argv[1:])
+own_size = torch_gpu.own_size(width, values)
 SHARED = {
     "similarity": "tanh", "gate": "sigmoid", "scale": 2.0, "is_causal": True, "has_full_mask": True,
-    "has_dropout": True, "width": 64, "feature_count": 64, "value_width": 64,
-    "own_size": 128, "tile_size": 32, "precision": "tf32x3",
+    "has_dropout": True, "width": width, "feature_count": 64, "value_width": values,
+    "own_size": own_size, "precision": "tf32x3",
 }
-GRADIENTS = {"has_values": True, "slope_width": 64, "on_device": True}
-for kernel, more in ((kernels.sums_kernel, {}), (kernels.gradients_kernel, GRADIENTS)):
+SUMS = {"tile_size": torch_gpu.SUMS_TILE}
+GRADIENTS = {"has_values": True, "slope_width": values, "on_device": True}
+GRADIENTS["tile_size"] = torch_gpu.GRADIENTS_TILE
+for kernel, more in ((kernels.sums_kernel, SUMS), (kernels.gradients_kernel, GRADIENTS)):
     for own_is_query in (True, False):
         constants = {**SHARED, **more, "own_is_query": own_is_query}
         kinds = {}
@@ -211,17 +229,30 @@ for kernel, more in ((kernels.sums_kernel, {}), (kernels.gradients_kernel, GRADI
         made = triton.compile(
             ASTSource(kernel, kinds, constants),
             target=GPUTarget("cuda", 90, 32),
-            options={"num_warps": 4},
+            options={"num_warps": own_size // 32},
         )
         print(made.metadata.shared)
 """
 
 
 @pytest.mark.long
-def test_they_compile_for_a_gpu():
+# The most features for each number of positions that a program owns; 512 together at most.
+@pytest.mark.parametrize(
+    ("width", "values"),
+    [
+        pytest.param(128, 64, marks=pytest.mark.complete),
+        (64, 128),
+        pytest.param(128, 256, marks=pytest.mark.complete),
+        (512, 256),
+    ],
+)
+def test_they_compile_for_a_gpu_and_fit_its_memory(width, values):
     environment = {**os.environ, "KERAS_BACKEND": "torch", "TRITON_INTERPRET": "0"}
     done = subprocess.run(
-        [sys.executable, "-c", COMPILE], env=environment, capture_output=True, text=True
+        [sys.executable, "-c", COMPILE, str(width), str(values)],
+        env=environment,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     shared = [int(line) for line in done.stdout.split()]

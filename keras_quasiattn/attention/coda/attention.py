@@ -148,14 +148,15 @@ def coda_attention(
             what compiles is installed, no factor varies along S, no bias is given, and the call
             computes in this process: on TensorFlow, on CPUs without XLA, eagerly, in a training
             step or in a step of `fit`, `evaluate` or `predict`; on JAX, on one CPU; on PyTorch, on
-            tensors of the CPU or of an NVIDIA GPU. Otherwise, and in whatever is exported, it
-            chooses "blockwise". For few pairs it chooses "reference": if T or S is 1; instead of
-            "compiled", if all batches and heads together have at most 8192 pairs; instead of
-            "blockwise", if T·S is at most 1024, or where XLA compiles for a GPU or TPU, if all
-            batches and heads together have at most 2²⁸ pairs. A TensorFlow graph with unknown sizes
-            that XLA does not compile chooses when it runs. If scores are returned, "auto" and
-            "blockwise" compute M whole, from blockwise distances ("auto" may still choose
-            "reference"), and "compiled" is an error. All give the same output up to rounding.
+            tensors of the CPU, or of an NVIDIA GPU of compute capability 9. Otherwise, and in
+            whatever is exported, it chooses "blockwise". For few pairs it chooses "reference": if T
+            or S is 1; instead of "compiled", if all batches and heads together have at most 8192
+            pairs; instead of "blockwise", if T·S is at most 1024, or where XLA compiles for a GPU
+            or TPU, if all batches and heads together have at most 2²⁸ pairs. A TensorFlow graph
+            with unknown sizes that XLA does not compile chooses when it runs. If scores are
+            returned, "auto" and "blockwise" compute M whole, from blockwise distances ("auto" may
+            still choose "reference"), and "compiled" is an error. All give the same output up to
+            rounding.
         training: whether this is a training step; only "auto" uses it. Defaults to what the layer
             that calls this function says, and to False outside of layers.
 
@@ -339,6 +340,11 @@ def _sums(
         alpha=pairs.alpha,
         beta=pairs.beta,
         has_bias=pairs.bias is not None,
+        value_features=sum(
+            x.shape[-1]
+            for x in (value, other_value)
+            if x is not None and isinstance(x.shape[-1], int)
+        ),
     )
 
 

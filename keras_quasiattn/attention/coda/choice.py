@@ -42,6 +42,7 @@ def compute_by_choice(
     alpha: float | Tensor,
     beta: float | Tensor,
     has_bias: bool = False,
+    value_features: int = 0,
 ) -> Any:
     """Call `compute` with the name of an implementation; "auto" chooses one.
 
@@ -56,6 +57,7 @@ def compute_by_choice(
         alpha: factor of the similarity.
         beta: factor of the distance.
         has_bias: whether a bias is added to E.
+        value_features: number of features of all values together.
 
     Raises:
         ValueError: an unknown name, or "compiled" where it cannot run.
@@ -64,7 +66,8 @@ def compute_by_choice(
     along_keys = any(
         tuple(getattr(factor, "shape", ()))[-1:] not in ((), (1,)) for factor in (alpha, beta)
     )
-    obstacle = _obstacle(query, along_keys, has_bias)
+    of_query = query.shape[-1] if isinstance(query.shape[-1], int) else 0
+    obstacle = _obstacle(query, of_query + value_features, along_keys, has_bias)
     if implementation == "compiled" and obstacle:
         raise ValueError(f"`implementation='compiled'` {obstacle}")
     if implementation != "auto":
@@ -97,13 +100,13 @@ def compute_by_choice(
     )
 
 
-def _obstacle(query: Tensor, factors_along_keys: bool, has_bias: bool) -> str | None:
+def _obstacle(query: Tensor, features: int, factors_along_keys: bool, has_bias: bool) -> str | None:
     """Return why compiled loops cannot run here, to complete an error message; None if they can."""
     if factors_along_keys:
         return f"needs `alpha` and `beta` with last dimension 1 (the same for all keys). {_OTHERS}"
     if has_bias:
         return f"cannot add a `bias`; its loops compute E of `query` and `key` alone. {_OTHERS}"
-    obstacle = obstacle_to_loops(query)
+    obstacle = obstacle_to_loops(query, features)
     if obstacle:
         return f"{obstacle}. {_OTHERS}"
     if on_accelerator(query) and "triton" not in _INSTALLED:

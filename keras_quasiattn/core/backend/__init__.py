@@ -19,8 +19,8 @@
   pass recomputes each tile.
 - `may_branch(x)`: whether branching on the content of `x` is cheaper than computing both branches.
 - `on_accelerator(x)`: whether `x` is, or will be, on a GPU or TPU.
-- `obstacle_to_loops(x)`: why such loops cannot compute from `x` here, to complete "… cannot be
-  exported"; None if they can.
+- `obstacle_to_loops(x, features)`: why such loops cannot compute from `x` here, with so many
+  features of queries and values together, to complete "… cannot be exported"; None if they can.
 - `runs_op_by_op()`: whether every operation is a separate kernel call, not fused by a compiler.
   It decides how tiles are computed; results do not depend on it, up to rounding.
 - `segment_sum(data, segment_ids, num_segments)`, `segment_max`: over rows with ascending ids. The

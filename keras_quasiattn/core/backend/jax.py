@@ -57,7 +57,7 @@ def runs_op_by_op() -> bool:
     return False
 
 
-def obstacle_to_loops(x: Tensor) -> str | None:
+def obstacle_to_loops(x: Tensor, features: int) -> str | None:
     """Say what keeps loops from running: another platform than CPUs."""
     if default_backend() != "cpu":
         return f"runs only where JAX computes on CPUs. Received: backend {default_backend()!r}"

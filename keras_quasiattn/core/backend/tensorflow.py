@@ -52,7 +52,7 @@ _STEPS_OF_KERAS = {
 }
 
 
-def obstacle_to_loops(x: Tensor) -> str | None:
+def obstacle_to_loops(x: Tensor, features: int) -> str | None:
     """Say what keeps loops from running: XLA, and devices on which TensorFlow places operations."""
     if not runs_op_by_op():
         return "cannot be compiled by XLA (`jit_compile=True`)"

@@ -72,14 +72,30 @@ def runs_op_by_op() -> bool:
     return True
 
 
-def obstacle_to_loops(x: Tensor) -> str | None:
+# On a GPU: the major compute capability that was tested, and how many features fit its memory.
+_CAPABILITY, _MOST_FEATURES = 9, 512
+
+
+def obstacle_to_loops(x: Tensor, features: int) -> str | None:
     """Say what keeps compiled code from running: a device, and a graph for other programs."""
     # Keras infers shapes from tensors without a name for their device, or on "meta".
     device = getattr(x, "device", None)
     if device is not None and device.type not in ("cpu", "cuda", "meta"):
         return f"runs on CPUs and NVIDIA GPUs only. Received: a tensor on {str(device)!r}"
-    if on_accelerator(x) and x.dtype == torch.float64:
-        return "computes in float32 on a GPU. Received: a tensor of float64"
+    if on_accelerator(x):
+        capability = torch.cuda.get_device_capability(device)
+        if torch.version.cuda is None or capability[0] != _CAPABILITY:
+            return (
+                f"runs on GPUs of NVIDIA with compute capability {_CAPABILITY} only. "
+                f"Received: {torch.cuda.get_device_name(device)}, {'.'.join(map(str, capability))}"
+            )
+        if x.dtype == torch.float64:
+            return "computes in float32 on a GPU. Received: a tensor of float64"
+        if features > _MOST_FEATURES:
+            return (
+                f"takes queries and values of at most {_MOST_FEATURES} features together on a GPU. "
+                f"Received: {features}"
+            )
     if torch.compiler.is_exporting() or torch.jit.is_tracing():
         return "cannot be exported"
     return None

@@ -10,10 +10,9 @@ from keras_quasiattn.attention.coda.compiled.call import Settings
 from keras_quasiattn.attention.coda.compiled.triton_kernels import gradients_kernel, sums_kernel
 
 Tensor = torch.Tensor
-OWN = 128  # positions that a program owns
+_MULTIPLE = 128  # of positions, by padding
 # Positions of a tile; measured on an H200 (benchmarks/results/triton_tiles.json).
 SUMS_TILE, GRADIENTS_TILE = 32, 16
-WARPS = OWN // 32  # a thread for each position that a program owns
 _LEAST = 16  # features of a product on tensor cores
 _FACTORS = ("alpha", "beta", "similarity_offset", "distance_offset")
 
@@ -27,16 +26,29 @@ def _power(features: int) -> int:
     return max(_LEAST, 1 << max(0, features - 1).bit_length())
 
 
+def own_size(width: int, values: int) -> int:
+    """Return how many positions a program owns, so that its tensors fit its shared memory.
+
+    That is 227 KiB on the GPUs that this runs on. With exact products, the gradients need at most
+    (width + values + 16) KiB for 128 positions, in proportion to these.
+
+    Args:
+        width: features of queries and keys, a power of two.
+        values: features of all values together, a power of two.
+    """
+    return 128 if width + values <= 192 else 64 if width + values <= 384 else 32
+
+
 def _padded(x: Tensor) -> Tensor:
     """Return (B, L, n) with zeros up to whole programs of positions and a power of two features."""
     _, length, features = x.shape
-    missing = (0, _power(features) - features, 0, _whole(length, OWN) - length)
+    missing = (0, _power(features) - features, 0, _whole(length, _MULTIPLE) - length)
     return pad(x, missing).contiguous()
 
 
 def _transposed(x: Tensor) -> Tensor:
     """Return (B, L, n) as (B, n, L), with zeros up to whole programs of positions."""
-    return pad(x.transpose(1, 2), (0, _whole(x.shape[1], OWN) - x.shape[1])).contiguous()
+    return pad(x.transpose(1, 2), (0, _whole(x.shape[1], _MULTIPLE) - x.shape[1])).contiguous()
 
 
 class Problem:
@@ -75,13 +87,15 @@ class Problem:
         self.full_mask = self.full_index = self.dropout_keys = self.factors
         self.mask_strides, mask_size = {"query": 0, "key": 0}, 0
         if full is not None:
-            missing = [_whole(length, OWN) - length for length in full.shape[1:]]
+            missing = [_whole(length, _MULTIPLE) - length for length in full.shape[1:]]
             self.full_mask = pad((full != 0).to(torch.uint8), (0, missing[1], 0, missing[0]))
             self.full_index = tensors["full_index"].long().contiguous()
             self.mask_strides = {"query": self.full_mask.shape[2], "key": 1}
             mask_size = self.full_mask.shape[1] * self.full_mask.shape[2]
         if settings.dropout:
             self.dropout_keys = tensors["dropout_keys"].int().contiguous()
+        pooled = [tensors[one].shape[2] for one in ("value", "other_value") if one in tensors]
+        self.own_size = own_size(self.sides["key"].shape[2], _power(sum(pooled)))
         exact = torch.get_float32_matmul_precision() == "highest"
         self.numbers = (
             mask_size,
@@ -97,16 +111,16 @@ class Problem:
             "has_dropout": settings.dropout > 0,
             "feature_count": self.features["key"].shape[1],
             "width": self.sides["key"].shape[2],
-            "own_size": OWN,
+            "own_size": self.own_size,
             "precision": "tf32x3" if exact else "tf32",
-            "num_warps": WARPS,
+            "num_warps": self.own_size // 32,  # a thread for each position
         }
 
     def launch(self, kernel: Any, own: str, *tensors: Tensor, **options: Any) -> None:
-        """Run a kernel with a program for every `OWN` positions of the side `own`."""
+        """Run a kernel with a program for every `own_size` positions of the side `own`."""
         other = "key" if own == "query" else "query"
         lengths = [self.features[name].shape[2] for name in (own, other)]
-        kernel[(lengths[0] // OWN * self.batch,)](
+        kernel[(lengths[0] // self.own_size * self.batch,)](
             *(of[name] for of in (self.sides, self.features, self.masks) for name in (own, other)),
             self.factors,
             self.full_mask,
@@ -157,7 +171,8 @@ class Problem:
             "factors": torch.empty_like(self.factors),
             "values": side.new_empty((self.batch, side.shape[1], pooled.shape[2])),
         }
-        scratch = side.new_empty(side.shape[0] * side.shape[1] // OWN * GRADIENTS_TILE * (OWN + 1))
+        programs, row = side.shape[0] * side.shape[1] // self.own_size, self.own_size + 1
+        scratch = side.new_empty(programs * GRADIENTS_TILE * row)
         self.launch(
             gradients_kernel,
             own,
@@ -169,7 +184,7 @@ class Problem:
             has_values=has_values,
             slope_width=own_slopes.shape[2],
             value_width=pooled.shape[2],
-            scratch_row=OWN + 1,
+            scratch_row=row,
             tile_size=GRADIENTS_TILE,
             on_device=side.is_cuda,
         )
