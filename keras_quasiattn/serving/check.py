@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,8 @@ import numpy as np
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.manifest import MANIFEST, check_hashes
-from keras_quasiattn.serving.c_library import run_c_session
 from keras_quasiattn.serving.server_files import ABOUT, GRAPH
-from keras_quasiattn.serving.stock_ops import stock_ops
+from keras_quasiattn.serving.session import Call, run_session
 from keras_quasiattn.serving.warm_up import RecordedRequest, need_serving_api, read_warm_up
 from keras_quasiattn.serving.xla_buckets import BATCHES
 
@@ -25,12 +25,12 @@ def serve_check(path: str | Path, *, repetitions: int = 100) -> Iterator[str]:
     """Check an exported version as far as possible without a server; yield one line per finding.
 
     The files must match their manifest. A stock server must link every op of the graph, and only a
-    model exported for compilation may require XLA, which servers disable on CPUs. TensorFlow's C
-    library then loads the SavedModel in a separate process, with the kernels of tensorflow-text but
-    without the Python code of TensorFlow, Keras or this package. It repeats the recorded requests,
-    which must give the recorded answers, and runs the example of each signature in batches of 1, 8
-    and 64. Latencies are measured inside the C library, without a network, a queue or other
-    requests.
+    model exported for compilation may require XLA, which servers disable on CPUs. A separate
+    process then loads the SavedModel into a session of TensorFlow, with the kernels of
+    tensorflow-text but without the Python code of tensorflow-text, Keras or this package. It
+    repeats the recorded requests, which must give the recorded answers, and runs the example of
+    each signature in batches of 1, 8 and 64. Latencies are those of the session, without a network,
+    a queue or other requests.
 
     Args:
         path: folder of one version, with `saved_model.pb`.
@@ -51,29 +51,23 @@ def serve_check(path: str | Path, *, repetitions: int = 100) -> Iterator[str]:
     yield from _check_ops(path, graph)
     records = read_warm_up(path)
     requests = [_request(path, graph, record) for record in records]
-    examples: dict[str, tuple[dict[str, np.ndarray], list[str]]] = {}
+    examples: dict[str, Call] = {}
     for record, request in zip(records, requests, strict=True):
         examples.setdefault(record.signature, request)
     timed = {
-        (signature, batch): (_repeated(inputs, batch), names, repetitions)
+        (signature, batch): ((_repeated(inputs, batch), names), repetitions)
         for signature, (inputs, names) in examples.items()
         for batch in BATCHES
     }
-    result = run_c_session(path, requests=requests, timed=list(timed.values()))
-    if result["imported"]:
-        raise UserError(
-            f"the C library process imported {', '.join(result['imported'])}, "
-            "but it must run without Python packages"
-        )
+    answered, times = run_session(path, requests, list(timed.values()))
     difference = max(
-        _compare(path, record, answers)
-        for record, answers in zip(records, result["answers"], strict=True)
+        _compare(path, record, answers) for record, answers in zip(records, answered, strict=True)
     )
     yield (
         f"answers: {len(records)} recorded requests gave the recorded answers, "
         f"largest difference {difference:.2g}"
     )
-    for (signature, batch), seconds in zip(timed, result["seconds"], strict=True):
+    for (signature, batch), seconds in zip(timed, times, strict=True):
         figures = zip(_PERCENTILES, np.percentile(seconds, _PERCENTILES), strict=True)
         spread = ", ".join(f"p{percentile} {1e3 * value:.2f} ms" for percentile, value in figures)
         yield f"{signature}, batch {batch}: {spread} ({len(seconds)} times)"
@@ -130,9 +124,14 @@ def _check_ops(path: Path, graph: Any) -> Iterator[str]:
         yield f"  {origin}: {', '.join(names) or 'none'}"
 
 
-def _request(
-    path: Path, graph: Any, record: RecordedRequest
-) -> tuple[dict[str, np.ndarray], list[str]]:
+def stock_ops() -> dict[str, str]:
+    """Return the origin of each op that a stock server links, "tensorflow" or "tensorflow-text"."""
+    text = resources.files(__package__).joinpath("stock_ops.txt").read_text(encoding="utf-8")
+    rows = (line.split() for line in text.splitlines() if not line.startswith("#"))
+    return {name: origin for origin, name in rows}
+
+
+def _request(path: Path, graph: Any, record: RecordedRequest) -> Call:
     """Return the inputs of a record by tensor name, and the names of the output tensors."""
     if record.signature not in graph.signature_def:
         raise UserError(

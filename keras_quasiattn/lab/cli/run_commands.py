@@ -119,8 +119,8 @@ def export(
 def serve_check(path: Path, repetitions: int) -> None:
     """Check the exported version in folder PATH the way a stock model server would load it.
 
-    Loads the model with TensorFlow's C library, without Python, compares its ops with those that a
-    server links, repeats the recorded requests, and prints latencies for batches of 1, 8 and 64.
+    Loads the model with TensorFlow alone, without Keras, compares its ops with those that a server
+    links, repeats the recorded requests, and prints latencies for batches of 1, 8 and 64.
     """
     load()
     from keras_quasiattn import serving

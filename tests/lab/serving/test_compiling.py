@@ -98,7 +98,7 @@ def test_only_a_saved_model_is_compiled(run_cli: Any, mlu_run: Path, tmp_path: P
 
 
 @pytest.mark.long
-def test_a_compiled_export_answers_alike_and_runs_in_the_c_library(tmp_path: Path) -> None:
+def test_a_compiled_export_answers_alike_and_runs_in_a_bare_session(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     task = tiny_texts.make(tiny_texts.files(data), "transformer_coda", training__steps=20)
