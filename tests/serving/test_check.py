@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-import tiny_mlu
 from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_quasiattn.errors import UserError
