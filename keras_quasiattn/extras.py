@@ -15,11 +15,7 @@ class MissingPackageError(UserError, ModuleNotFoundError):
 
 @contextlib.contextmanager
 def needs(extra: str) -> Iterator[None]:
-    """Turn a failed import in the `with` block into an error that names the extra.
-
-    Raises:
-        MissingPackageError: a package is not installed.
-    """
+    """Turn a failed import in the `with` block into an error that names the extra."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -32,11 +28,7 @@ def needs(extra: str) -> Iterator[None]:
 
 
 def require(module: str, extra: str) -> ModuleType:
-    """Import a module that needs an extra.
-
-    Raises:
-        MissingPackageError: a package is not installed.
-    """
+    """Import a module that needs an extra."""
     with needs(extra):
         imported = importlib.import_module(module)
     return imported

@@ -28,12 +28,6 @@ def atomic_file(path: Path) -> Iterator[Path]:
     Whatever happens in the `with` block, even a power failure, `path` holds either the old or the
     new content. Temporary files that a killed process left for the same `path` are removed.
 
-    Args:
-        path: the file to write; its folder is created if missing.
-
-    Raises:
-        UserError: the folder cannot be written or the disk is full; `path` is unchanged.
-
     ```python
     with atomic_file(folder / "metrics.json") as temporary:
         temporary.write_text("{}")
@@ -62,12 +56,6 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
 
     The body of the `with` block must create the temporary folder. Whatever happens in it, even a
     power failure, `folder` is complete or absent.
-
-    Args:
-        folder: the folder to write; missing parents are created.
-
-    Raises:
-        UserError: it cannot be written.
     """
     temporary = folder.with_name(f"{_prefix()}{uuid.uuid4().hex}-{folder.name}")
     missing = [parent for parent in folder.parents if not parent.exists()]
@@ -109,11 +97,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def rewrite(path: Path, change: Callable[[str], str]) -> None:
-    """Replace a file's text by `change(text)`, one process at a time; a missing file counts as "".
-
-    Raises:
-        UserError: the file cannot be written; it is unchanged.
-    """
+    """Replace a file's text, "" if it is missing, by `change(text)`, one process at a time."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with locked(path), atomic_file(path) as temporary:

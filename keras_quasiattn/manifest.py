@@ -24,16 +24,7 @@ def hashes(files: Mapping[str, Path]) -> dict[str, str]:
 
 
 def check_hashes(manifest: Path, folder: Path, without: Iterable[str] = ()) -> None:
-    """Check the files of a folder against its manifest; without a manifest, do nothing.
-
-    Args:
-        manifest: JSON file of hashes by file name.
-        folder: the folder to which the names are relative.
-        without: names to skip.
-
-    Raises:
-        UserError: a file is missing or differs, or the manifest is damaged.
-    """
+    """Check the files of a folder against its manifest; without a manifest, do nothing."""
     try:
         listed = json.loads(manifest.read_text(encoding="utf-8"))
         files = {name: folder / name for name in listed.keys() - set(without)}

@@ -23,10 +23,6 @@ class AttentionFigures:
     in one graph. It does not affect training, except that gates with `inference="sample"` draw
     random numbers.
 
-    Args:
-        model: a built model.
-        inputs: a batch of the model's inputs.
-
     ```python
     figures = AttentionFigures(model, first_batch).measure()
     shares(figures["matrices"]["attention/weights"])
@@ -40,13 +36,7 @@ class AttentionFigures:
         self._counted = tf.function(self._count)
 
     def measure(self) -> dict[str, dict[str, list[float]]]:
-        """Measure the attention; return empty dictionaries for a model without attention.
-
-        Returns:
-            `matrices`: for each "layer/matrix", the counts of `BINS` equally wide bins over
-            [−1, 1], summed over all calls of the layer; `scalars`: for each "layer/name", the
-            learned α and β (one per head) and the gates' temperature.
-        """
+        """Measure the attention; return empty dictionaries for a model without attention."""
         counts = {
             name: count.numpy().tolist() for name, count in self._counted(self._inputs).items()
         }

@@ -43,15 +43,7 @@ _LINES = {"near_minus_one": "near −1", "near_zero": "near 0", "near_one": "nea
 
 @dataclasses.dataclass(frozen=True)
 class Drawing:
-    """A figure that is drawn when it is first used.
-
-    Args:
-        name: name of its files, without extension.
-        caption: what it shows.
-        description: text alternative for people who cannot see the figure.
-        draw: draws on an empty `matplotlib.figure.Figure`.
-        size: width and height, in inches.
-    """
+    """A figure that is drawn when it is first used."""
 
     name: str
     caption: str
@@ -111,10 +103,6 @@ def curves_of(
 ) -> dict[str, Curve]:
     """Return the curve of each group of runs at the updates that all its runs share.
 
-    Args:
-        histories: for each run, the name of its group, such as its model, and its training history.
-        figure: name of the metric, such as "loss"; runs without it are left out.
-
     >>> histories = [("coda", [{"step": 5, "loss": 2.0}]), ("coda", [{"step": 5, "loss": 4.0}])]
     >>> curves_of(histories, "loss")
     {'coda': [{'step': 5, 'mean': 3.0, 'least': 2.0, 'largest': 4.0, 'runs': 2}]}
@@ -157,13 +145,6 @@ def learning_curves(
     """Plot one line per model, with the range of its runs shaded.
 
     Like figures 4 and 5 of the Conflict paper.
-
-    Args:
-        name: name of the figure's files.
-        figure: name of the metric.
-        curves: the lines by name, from `curves_of`.
-        models: the names in the order of their colours. Defaults to the order of the curves.
-        small: whether the plot is one of several, which share a legend. Defaults to False.
     """
     several = any(curve[0]["runs"] > 1 for curve in curves.values())
     legend = (len(curves) > 1 or several) and not small
@@ -241,12 +222,6 @@ def histograms(
     """Plot histograms of a layer's matrices over training, and the shares near −1, 0 and 1.
 
     Like figure 2 of the CoDA paper.
-
-    Args:
-        name: name of the figure's files.
-        layer: path of the layer.
-        rows: measurements with `step`, and with `matrices`, the counts by "layer/matrix".
-        labels: titles of the matrices by name, in display order.
     """
     chosen = [
         rows[i]

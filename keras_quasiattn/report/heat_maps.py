@@ -21,17 +21,10 @@ _MATRICES = ("weights", "attention", "conflict")
 
 @dataclasses.dataclass(frozen=True)
 class Panel:
-    """One matrix with all its heads.
-
-    Args:
-        title: the matrix in the paper's notation, or what it weights.
-        values: (N, T, S), NaN at masked pairs.
-        rows: T tokens.
-        columns: S tokens.
-    """
+    """One matrix with all its heads."""
 
     title: str
-    values: np.ndarray
+    values: np.ndarray  # (N, T, S), NaN at masked pairs
     rows: list[str]
     columns: list[str]
 
@@ -78,14 +71,7 @@ class Example:
 def heat_maps(
     maps: Iterable[AttentionMap], tokens: Mapping[str, Sequence[str]], index: int = 0
 ) -> list[HeatMap]:
-    """Return the heat maps of one example of a batch.
-
-    Args:
-        maps: the maps of `probe`, after `with_owners`.
-        tokens: the tokens of each sequence in this example, by name, without padding. Each axis is
-            labelled with the tokens of its sequence, or else with position numbers.
-        index: which example. Defaults to 0.
-    """
+    """Return the heat maps of one example of a batch."""
     found: list[tuple[tuple[str, int], HeatMap]] = []
     for one in maps:
         panels = []

@@ -16,44 +16,25 @@ _VERDICTS = {None: "", True: "Right answers", False: "Mistakes, the surest first
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """A table cell with more than text.
-
-    Args:
-        text: what it says.
-        heading: whether it is the heading of its row.
-        shade: strength of its colour, from 0 to 1; None for no colour.
-        right: whether the colour marks something right.
-        bar: a value and the bounds of its interval in [0, 1], drawn as a bar.
-    """
+    """A table cell with more than text."""
 
     text: str
     heading: bool = False
-    shade: float | None = None
-    right: bool = False
-    bar: tuple[float, ...] | None = None
+    shade: float | None = None  # strength of its colour, from 0 to 1
+    right: bool = False  # whether the colour marks something right
+    bar: tuple[float, ...] | None = None  # a value and the bounds of its interval, in [0, 1]
 
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-    """A title with figures, and optionally a line of text and a table (first row: header).
-
-    Args:
-        title: the heading.
-        figures: figures side by side.
-        text: a line above the figures.
-        table: rows of strings or cells.
-        legend: names of the lines in all figures, in the order of their colours; the figures are
-            then small multiples.
-        saved: the figures to save with the page. Defaults to `figures`.
-        parts: sections inside this one, side by side where there is room.
-    """
+    """A title with figures, and optionally a line of text and a table (first row: header)."""
 
     title: str
     figures: Sequence[Drawing] = ()
     text: str = ""
     table: Sequence[Sequence[str | Cell]] = ()
-    legend: Sequence[str] = ()
-    saved: Sequence[Drawing] = ()
+    legend: Sequence[str] = ()  # names of the lines in all figures, which are small multiples
+    saved: Sequence[Drawing] = ()  # the figures to save with the page, if others than `figures`
     parts: "Sequence[Section]" = ()
 
 
@@ -71,19 +52,6 @@ def page(
 
     The template escapes all texts. The page's content security policy allows only its own script
     and forbids all requests.
-
-    Args:
-        title: the heading.
-        facts: names and values under the heading.
-        notes: lines on what is missing and why.
-        lead: sections that come first.
-        examples: texts or pairs with their heat maps.
-        texts: answers with their `input` and the name of their `model`, and optionally `tokens`
-            with `weights` and `gates`, and `judged`, whether the answer is right.
-        sections: further sections, with figures.
-
-    Raises:
-        UserError: jinja2 is not installed.
     """
     jinja2 = require("jinja2", "report")
     environment = jinja2.Environment(

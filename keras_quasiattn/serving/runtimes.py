@@ -23,16 +23,7 @@ Answer = Callable[[Inputs], Mapping[str, np.ndarray]]
 
 
 class Runtime(NamedTuple):
-    """A runtime other than TensorFlow.
-
-    Args:
-        name: display name.
-        packages: packages that must be importable; the extra named after the runtime's key in
-            `RUNTIMES` installs them.
-        file: name of the file that the runtime loads.
-        write: writes a functional model, whose outputs are a dictionary, to a path.
-        load: loads that file and returns a function from inputs to outputs, both arrays by name.
-    """
+    """A runtime other than TensorFlow."""
 
     name: str
     packages: tuple[str, ...]
@@ -42,10 +33,7 @@ class Runtime(NamedTuple):
 
 
 def need_runtime(key: str) -> Runtime:
-    """Look up a runtime and check that its packages can be imported.
-
-    Args:
-        key: "onnx", "litert" or "openvino".
+    """Look up a runtime, "onnx", "litert" or "openvino", and check that it can be imported.
 
     Raises:
         UserError: an unknown runtime, or one whose packages are not installed.
@@ -67,21 +55,7 @@ def need_runtime(key: str) -> Runtime:
 def convert_model(
     model: keras.Model, runtime: Runtime, folder: Path, batches: Sequence[Inputs]
 ) -> float:
-    """Write a model's file for a runtime, load the file, and compare the runtime's answers.
-
-    Args:
-        model: a functional model with named inputs and one output, which the file calls `logits`.
-        runtime: from `need_runtime`.
-        folder: an existing folder for the file.
-        batches: the inputs to compare on, arrays by input name.
-
-    Returns:
-        The largest difference between the two answers, relative to the largest number of the
-        model's answer if above 1.
-
-    Raises:
-        UserError: the runtime cannot convert or run the model, or its answers differ.
-    """
+    """Write a model's file for a runtime, load the file, and compare the runtime's answers."""
     named = keras.Model(model.input, {OUTPUT: model(model.input)}, name="model")
     # Call the model first: Keras exports only models that have been called.
     expected = [_own_answer(named, inputs) for inputs in batches]

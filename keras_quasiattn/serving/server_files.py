@@ -35,16 +35,7 @@ pad_variable_length_inputs: true
 
 
 def new_version(target: str | Path, name: str, version: int | None) -> Path:
-    """Return the path of a new version of a model, `target/name/version`.
-
-    Args:
-        target: folder of all exported models.
-        name: name of the model.
-        version: positive version number; None means one more than the highest existing one.
-
-    Raises:
-        UserError: the name or version is invalid, or the version already exists.
-    """
+    """Return the path of a new version of a model, `target/name/version`."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
         raise UserError(
             f"the model's name is {name!r}: it must start with a letter or digit and contain only "
@@ -72,11 +63,7 @@ def highest_version(model: Path) -> Path | None:
 
 
 def read_models(target: Path) -> Any:
-    """Read the `ModelServerConfig` in a folder of exported models; empty if there is none.
-
-    Raises:
-        UserError: the file is not a valid `ModelServerConfig`.
-    """
+    """Read the `ModelServerConfig` in a folder of exported models; empty if there is none."""
     from google.protobuf import text_format
     from tensorflow_serving.config import model_server_config_pb2
 
@@ -96,13 +83,6 @@ def add_model(target: Path, name: str) -> None:
     """List a model in `models.config`, and write `batching_parameters.txt` if it is missing.
 
     A model that is already listed keeps all its settings.
-
-    Args:
-        target: folder of all exported models.
-        name: the model's folder in it.
-
-    Raises:
-        UserError: `models.config` cannot be read or written.
     """
     from google.protobuf import text_format
 

@@ -38,16 +38,6 @@ def run_session(
 
     A SavedModel is a program. The process that runs it has the same permissions as this one, but
     limited time and memory, and cannot import Keras, tensorflow-text or this package.
-
-    Args:
-        path: the SavedModel's folder.
-        requests: the calls to answer.
-        timed: the calls to time, and how often.
-        with_text: whether to load the kernels of tensorflow-text. Defaults to True.
-        seconds: time limit. Defaults to 900.
-
-    Raises:
-        UserError: TensorFlow refused the model or a request, took too long, or crashed.
     """
     text = importlib.util.find_spec("tensorflow_text") if with_text else None
     kernels = Path(str(text.origin)).parent.glob("python/ops/_*.so") if text else ()

@@ -25,11 +25,7 @@ class RecordedRequest(NamedTuple):
 
 
 def need_serving_api() -> None:
-    """Check that the TensorFlow Serving API can be imported.
-
-    Raises:
-        UserError: it is not installed.
-    """
+    """Check that the TensorFlow Serving API can be imported."""
     try:
         import tensorflow_serving.apis.prediction_log_pb2
         import tensorflow_serving.config.model_server_config_pb2  # noqa: F401
@@ -44,11 +40,6 @@ def write_warm_up(folder: Path, name: str, records: Iterable[RecordedRequest]) -
     """Write requests in the format that TensorFlow Serving replays before it serves a version.
 
     The records also hold the answers, which the server ignores and `serve_check` compares with.
-
-    Args:
-        folder: the version's folder.
-        name: the model's name.
-        records: the requests with their answers.
     """
     from tensorflow_serving.apis import prediction_log_pb2
 
@@ -67,11 +58,7 @@ def write_warm_up(folder: Path, name: str, records: Iterable[RecordedRequest]) -
 
 
 def read_warm_up(folder: Path) -> list[RecordedRequest]:
-    """Read the recorded requests of an exported version.
-
-    Raises:
-        UserError: there are none, or the file is damaged.
-    """
+    """Read the recorded requests of an exported version."""
     from google.protobuf.message import DecodeError
     from tensorflow_serving.apis import prediction_log_pb2
 

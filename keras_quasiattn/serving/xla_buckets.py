@@ -15,10 +15,6 @@ class Buckets(NamedTuple):
     """The sizes to which a compiled model pads, because XLA compiles every new size again.
 
     A larger batch is padded to a multiple of the largest size.
-
-    Args:
-        lengths: ascending numbers of ids of a text.
-        batches: ascending numbers of rows. Defaults to 1, 8 and 64.
     """
 
     lengths: tuple[int, ...]
@@ -38,10 +34,6 @@ class CompiledModel:
 
     Each call pads the ids with 0 to the next bucket, and cuts the outputs to size. The models mask
     padding, so neither padding nor an empty row changes an answer.
-
-    Args:
-        model: has `explain`, or takes ids or a dictionary of them; every input is (B, L), int32.
-        buckets: the sizes to pad to.
     """
 
     def __init__(self, model: keras.Model, buckets: Buckets) -> None:

@@ -9,9 +9,9 @@ from click.testing import CliRunner
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.cli.commands import cli
-from keras_quasiattn.lab.comparison.baselines import record_baselines
 from keras_quasiattn.lab.comparison.experiments import read_experiments
 from keras_quasiattn.lab.comparison.outcomes import Line, Recorded, outcome
+from keras_quasiattn.lab.comparison.records import record_baselines
 from keras_quasiattn.lab.comparison.tables import markdown, terminal
 from keras_quasiattn.lab.tasks import describe
 

@@ -18,17 +18,7 @@ _SAID_EVERY = {True: 1.0, False: 20.0}  # seconds; on a terminal, or not
 
 
 class Engine:
-    """Train and measure the missing runs of plans.
-
-    Args:
-        plans: the plans; known runs of one plan come before those of the next.
-        job_of: a function that creates the job of a run.
-        seconds: a function that returns how long a run of a row takes, or None if unknown.
-        processes: number of runs at once.
-        log: file for the output of the processes.
-        shown: a function that prints a line of progress.
-        at_most: whether runs may stop early, which makes the time an upper bound.
-    """
+    """Train and measure the missing runs of plans."""
 
     def __init__(
         self,

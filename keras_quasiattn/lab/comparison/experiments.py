@@ -3,8 +3,9 @@
 import dataclasses
 import itertools
 import math
+import statistics
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -14,6 +15,7 @@ from keras_quasiattn.lab.comparison.records import (
     VECTORS,
     WITHOUT_VECTORS,
     Key,
+    Record,
     key_of_options,
     reads_words,
 )
@@ -31,13 +33,7 @@ _LESS_IS_BETTER: Final = frozenset(
 
 
 class Figure(NamedTuple):
-    """A metric of a record, and how to display it.
-
-    Args:
-        name: its name in the record.
-        divisor: the number to divide it by.
-        digits: number of decimals.
-    """
+    """A metric of a record, and how to display it."""
 
     name: str
     divisor: float = 1.0
@@ -51,32 +47,18 @@ class Figure(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A model on a data set, trained with several seeds.
-
-    Args:
-        name: its name in the table.
-        task: the task's name.
-        preset: the data set.
-        model: the model; empty for a row with only a paper's results.
-        settings: options that differ from the preset's, by dotted name.
-        paper: the paper's results.
-        against: the name of the row on the same data with which this one is compared.
-    """
+    """A model on a data set, trained with several seeds."""
 
     name: str
     task: str
     preset: str
-    model: str
+    model: str  # empty if the row only shows a paper's results
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     paper: str = ""
-    against: str = ""
+    against: str = ""  # name of the row on the same data with which it is compared
 
     def key(self, split: str) -> Key:
-        """Return the key that the records of the row's runs share.
-
-        Raises:
-            UserError: the row has no model, or an option is not valid for it.
-        """
+        """Return the key that the records of the row's runs share."""
         preset = tasks.describe(self.task).presets[self.preset].for_model(self.model)
         options = preset.with_overrides(self.settings).options()
         key = key_of_options(self.task, self.preset, self.model, split, options)
@@ -97,41 +79,48 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """Rows that are shown together, and how to train and measure them.
-
-    Args:
-        name: its name in the file.
-        title: its heading.
-        rows: the rows.
-        records: the file of results.
-        figures: the metrics to show, by heading; differences and verdicts refer to the first.
-        grid: values of options by dotted name. Each row is trained at each combination with the
-            first seed and measured on validation data; all seeds are then trained at its best
-            combination.
-        choose: the metric by which to choose from the grid.
-        data: display names of the data, by preset.
-        seeds: number of seeds.
-        first_seed: the first seed.
-        split: the data split to measure on.
-        limit: number of examples to measure on; None for all.
-        paper: a description of the papers' results.
-        note: a caution about the comparison.
-    """
+    """Rows that are shown together, and how to train and measure them."""
 
     name: str
     title: str
     rows: Sequence[Row]
     records: Path
-    figures: Mapping[str, Figure]
+    figures: Mapping[str, Figure]  # by heading; differences and verdicts refer to the first
+    # By option. All seeds of a row are trained at the combination whose first seed was best on
+    # validation data, by the metric `choose`.
     grid: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
     choose: str = ""
-    data: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    data: Mapping[str, str] = dataclasses.field(default_factory=dict)  # display names, by preset
     seeds: int = 3
     first_seed: int = 0
     split: str = "test"
     limit: int | None = None
     paper: str = ""
     note: str = ""
+
+    def chosen(
+        self,
+        row: Row,
+        found: Mapping[Key, Mapping[int, Record]],
+        failed: Collection[Mapping[str, Any]] = (),
+    ) -> dict[str, Any] | None:
+        """Return the combination with the best mean over a row's validation runs; {} without grid.
+
+        The first combination wins ties. `failed` are combinations whose runs failed; if all did,
+        the first is returned. None means that a combination has no run yet.
+        """
+        points = [point for point in self.points() if point not in failed] or self.points()[:1]
+        if len(points) == 1:
+            return points[0]
+        means = []
+        for point in points:
+            runs = found.get(row.with_settings(point).key("validation"), {}).values()
+            figures = [run[self.choose] for run in runs if self.choose in run]
+            if not figures:
+                return None
+            mean = Figure(self.choose).sign * statistics.fmean(figures)
+            means.append(mean if math.isfinite(mean) else -math.inf)  # training diverged
+        return points[means.index(max(means))]
 
     def points(self) -> list[dict[str, Any]]:
         """Return the combinations of the grid, or one empty combination without a grid."""

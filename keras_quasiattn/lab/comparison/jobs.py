@@ -1,9 +1,10 @@
 """The jobs of a comparison's processes: measure costs, train and measure, or compute heat maps."""
 
 import dataclasses
+import io
 import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ import numpy as np
 import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.files import atomic_file
 from keras_quasiattn.lab import tasks
 from keras_quasiattn.lab.comparison.experiments import Row
-from keras_quasiattn.lab.comparison.items import write_items
 from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.tasks.task import Measured
 from keras_quasiattn.lab.training import result_row, train
@@ -28,36 +29,20 @@ _WARM_UP = 3  # updates before timing
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Job:
-    """A job on one row.
+    """A job on one row."""
 
-    Args:
-        kind: what to do: "cost", "run", "baselines" or "examples".
-        row: the model, its data and options.
-        seed: the seed.
-        split: the data split to measure on.
-        limit: number of examples to measure on; None for all.
-        path: the run folder.
-        items: the file for the scores of single examples in a run.
-        data_dir: folder of the data.
-        policy: the dtype policy.
-        command: the command line, for the record.
-        texts: the texts to show.
-        assets: folder of assets that another task learned from the same data; None to learn them
-            again.
-    """
-
-    kind: str
+    kind: str  # of `_KINDS`
     row: Row
     seed: int = 0
     split: str = "test"
     limit: int | None = None
     path: Path = Path()
-    items: Path = Path()
+    items: Path = Path()  # file for the scores of single examples
     data_dir: Path = Path("data")
     policy: str = "float32"
     command: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
-    assets: Path | None = None
+    assets: Path | None = None  # learned by another task from the same data
 
 
 def do(job: Job) -> Any:
@@ -94,6 +79,26 @@ def _run(job: Job) -> dict[str, Any]:
     if measured.items is not None:
         write_items(job.items, measured.items)
     return result_row(folder, job.split, measured.figures)
+
+
+def write_items(file: Path, scores: np.ndarray) -> None:
+    """Write the scores (items,) of a run, as float32 in NumPy's format."""
+    content = io.BytesIO()
+    np.save(content, np.asarray(scores, np.float32))
+    with atomic_file(file) as temporary:
+        temporary.write_bytes(content.getvalue())
+
+
+def read_items(files: Iterable[tuple[int, Path]]) -> dict[int, np.ndarray]:
+    """Return the scores of runs by seed, from those files that exist."""
+    found = {}
+    for seed, file in files:
+        if file.exists():
+            try:
+                found[seed] = np.load(file, allow_pickle=False).astype(np.float64)
+            except (OSError, ValueError, EOFError):
+                raise UserError(f"{file} is damaged: it has no scores of test items") from None
+    return found
 
 
 def _baselines(job: Job) -> Mapping[str, Measured]:

@@ -29,22 +29,6 @@ def train_tables(
 
     Recorded runs are not trained again, and interrupted runs continue where they stopped. Each
     record is appended when its run ends.
-
-    Args:
-        tables: the tables.
-        runs: folder of the run folders.
-        data_dir: folder of the data.
-        vectors: a file of word vectors for models that read words.
-        processes: number of runs at once. Defaults to as many as cores and memory allow.
-        progress: whether to print progress.
-        command: the command line, for the records.
-
-    Returns:
-        The errors of failed runs, by the name of the run.
-
-    Raises:
-        UserError: a table is measured on an unknown split, or its models need word vectors and none
-            are given.
     """
     runs = Path(runs)
     for table in tables:

@@ -12,8 +12,7 @@ from keras_quasiattn.files import atomic_file, write_json
 from keras_quasiattn.lab.comparison.compared import Comparison, Entry
 from keras_quasiattn.lab.comparison.engine import Engine, usual_processes
 from keras_quasiattn.lab.comparison.experiments import Figure, Row, Table
-from keras_quasiattn.lab.comparison.items import read_items, write_items
-from keras_quasiattn.lab.comparison.jobs import Job, do
+from keras_quasiattn.lab.comparison.jobs import Job, do, read_items, write_items
 from keras_quasiattn.lab.comparison.page import side_by_side
 from keras_quasiattn.lab.comparison.plan import Plan, Point, Run
 from keras_quasiattn.lab.comparison.records import read_records
@@ -28,17 +27,7 @@ _RATE = "training.learning_rate"
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """How attentions are compared.
-
-    Args:
-        attentions: names; softmax is added in front if it is not among them.
-        seeds: number of seeds, starting with the task's.
-        rates: learning rates, from which each attention's validation metric chooses. Defaults to
-            the preset's, a third of it, and three times it.
-        limit: number of examples to measure on; None for all.
-        policy: the dtype policy.
-        processes: number of runs at once. Defaults to as many as cores and memory allow.
-    """
+    """How attentions are compared."""
 
     attentions: Sequence[str]
     seeds: int = 3
@@ -66,20 +55,6 @@ def compare_task(
     The folder then holds `comparison.md`, `comparison.html`, `comparison.jsonl` (one record per
     run), `best` (a link to the run of the best attention with the best validation metric), `runs`,
     and `items` (the scores of the test items).
-
-    Args:
-        task: the task, with a model that has the option `model.attention`.
-        folder: the folder; created if missing.
-        settings: what to compare.
-        progress: whether to say what happens.
-        command: the command line, for the records.
-
-    Returns:
-        The comparison; the error of a failed run is in its entry.
-
-    Raises:
-        UserError: an attention is unknown, the model has no choice of attention, a number is out of
-            range, data are missing, or the folder holds something else.
     """
     folder = Path(folder)
     names = _checked(task, settings)

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.comparison.choices import Found, chosen
 from keras_quasiattn.lab.comparison.experiments import Figure, Row, Table
-from keras_quasiattn.lab.comparison.records import Record, by_key, key_of, read_records
+from keras_quasiattn.lab.comparison.records import Key, Record, by_key, key_of, read_records
 
 if TYPE_CHECKING:
     from keras_quasiattn.lab.comparison.differences import Difference
@@ -26,13 +25,7 @@ ENOUGH: Final = 3  # fewest seeds for a ranking
 
 
 class Spread(NamedTuple):
-    """A metric over the seeds.
-
-    Args:
-        mean: its mean.
-        deviation: its standard deviation; None with one seed.
-        seeds: number of seeds.
-    """
+    """A metric over the seeds."""
 
     mean: float
     deviation: float | None
@@ -46,21 +39,10 @@ class Spread(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """A row of a table with the results of its runs.
-
-    Args:
-        row: the row.
-        settings: the combination chosen for it from the grid; None until one is chosen on
-            validation data.
-        runs: the records of its runs, by seed.
-        figures: its metrics by heading; only those in the records.
-        baselines: the first metric of each baseline, by name.
-        difference: the difference from the row with which it is compared; None without a common
-            seed.
-    """
+    """A row of a table with the results of its runs."""
 
     row: Row
-    settings: Mapping[str, Any] | None
+    settings: Mapping[str, Any] | None  # from the grid; None until one is chosen
     runs: Mapping[int, Record]
     figures: Mapping[str, Spread]
     baselines: Mapping[str, float]
@@ -68,15 +50,10 @@ class Line:
 
 
 class Recorded:
-    """The records of a results file and of the `baselines.jsonl` in its folder.
-
-    Raises:
-        UserError: a file cannot be read, or a line is not a record of a run or a baseline; the
-            message names both.
-    """
+    """The records of a results file and of the `baselines.jsonl` in its folder."""
 
     def __init__(self, file: Path) -> None:
-        self.found: Found = by_key(_checked(file, _OF_RUNS))
+        self.found: Mapping[Key, Mapping[int, Record]] = by_key(_checked(file, _OF_RUNS))
         self.baselines = _checked(file.parent / "baselines.jsonl", _OF_BASELINES)
 
 
@@ -131,7 +108,7 @@ def _scores(runs: Mapping[int, Record], seeds: Sequence[int], figure: Figure) ->
 def _line(table: Table, row: Row, recorded: Recorded) -> Line:
     if not row.model:
         return Line(row, {}, {}, {}, {})
-    settings = chosen(table, row, recorded.found)
+    settings = table.chosen(row, recorded.found)
     runs: Mapping[int, Record] = {}
     if settings is not None:
         key = row.with_settings(settings).key(table.split)

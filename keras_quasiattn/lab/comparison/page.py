@@ -26,13 +26,7 @@ def html_of(comparison: "Comparison") -> str:
 
 
 def side_by_side(text: str, examples: Mapping[str, Example]) -> Example:
-    """Return heat maps of one text: for every layer, the weights of each attention side by side.
-
-    Args:
-        text: the text.
-        examples: the heat maps of the text by name of the attention; the last matrix of a map holds
-            the weights.
-    """
+    """Return heat maps of one text: for every layer, the weights of each attention side by side."""
     layers = zip(*(one.maps for one in examples.values()), strict=False)
     maps = [
         HeatMap(

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_quasiattn.lab.comparison.choices import chosen
 from keras_quasiattn.lab.comparison.experiments import Row, Table, wants_vectors
 from keras_quasiattn.lab.comparison.records import VECTORS, Record, by_key
 
@@ -15,15 +14,7 @@ Point = Mapping[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A run of a row to train and measure.
-
-    Args:
-        row: the row, with the options of its combination of the grid.
-        seed: its seed.
-        split: the data split to measure on.
-        path: the run folder.
-        limit: number of examples to measure on; None for all.
-    """
+    """A run of a row to train and measure."""
 
     row: Row = dataclasses.field(compare=False)
     seed: int
@@ -33,14 +24,7 @@ class Run:
 
 
 class Plan:
-    """The runs of a table: first the grid, then all seeds of each row at its best combination.
-
-    Args:
-        table: the table.
-        records: the existing records.
-        path_of: a function from row, combination of the grid and seed to the run folder.
-        vectors: a file of word vectors for rows that can start with them.
-    """
+    """The runs of a table: first the grid, then all seeds of each row at its best combination."""
 
     def __init__(
         self,
@@ -74,13 +58,12 @@ class Plan:
 
     def chosen(self, row: Row) -> Point | None:
         """Return the best combination of the grid for a row; None while a run is missing."""
-        full = self._with(row, {})
-        trials = (
-            (point, self._run(row, point, self.table.first_seed, "validation"))
-            for point in self.table.points()
-        )
-        failed = [point for point, run in trials if run in self.failed]
-        return chosen(self.table, full, self._found, failed)
+        failed = [
+            point
+            for point, run in zip(self.table.points(), self._trials(row), strict=True)
+            if run in self.failed
+        ]
+        return self.table.chosen(self._with(row, {}), self._found, failed)
 
     def records(self, row: Row) -> dict[int, Record]:
         """Return the records of a row at its best combination by seed; empty while unknown."""
@@ -109,16 +92,18 @@ class Plan:
     def _trainings(self, row: Row) -> int:
         points, runs = self.table.points(), 0
         if len(points) > 1:
-            trials = [
-                self._run(row, point, self.table.first_seed, "validation") for point in points
-            ]
-            runs += sum(map(self._is_missing, trials))
+            runs += sum(map(self._is_missing, self._trials(row)))
         point, first = self.chosen(row), 1 if len(points) > 1 else 0
         if point is None:
             return runs + self.table.seeds - first
         seeds = self._seeds[first:]
         found = (self._run(row, point, seed, self.table.split) for seed in seeds)
         return runs + sum(map(self._is_missing, found))
+
+    def _trials(self, row: Row) -> list[Run]:
+        """Return the runs that choose from the grid."""
+        seed = self.table.first_seed
+        return [self._run(row, point, seed, "validation") for point in self.table.points()]
 
     def _runs(self) -> Iterator[Run]:
         """Yield every run whose options are known."""

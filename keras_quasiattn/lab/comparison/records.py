@@ -1,14 +1,20 @@
 """Recorded results, grouped by the table row of their runs and by seed."""
 
+import datetime
 import json
+import os
+import platform
 import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab import tasks
 from keras_quasiattn.lab.tasks.attention_options import with_todays_names
+
+if TYPE_CHECKING:
+    from keras_quasiattn.lab.tasks import Task
 
 Record = Mapping[str, Any]
 # Task, preset, model, split, and the options that differ from the preset's; equal for a row and its
@@ -68,11 +74,7 @@ def key_of(record: Record) -> Key:
 
 
 def read_records(file: Path) -> list[Record]:
-    """Return the records of a results file; none if the file does not exist.
-
-    Raises:
-        UserError: the file cannot be read, or a line is not a record; the message names it.
-    """
+    """Return the records of a results file; none if the file does not exist."""
     if not file.exists():
         return []
     rows: list[Record] = []
@@ -93,6 +95,24 @@ def read_records(file: Path) -> list[Record]:
             row["options"] = with_todays_names(row["options"])
         rows.append(row)
     return rows
+
+
+def record_baselines(task: "Task", split: str, folder: str | Path, commit: str) -> None:
+    """Measure a task's baselines and append them to `baselines.jsonl` in a results folder."""
+    from keras_quasiattn.lab.training import append_result
+
+    task.prepare()
+    record = {
+        "task": task.name,
+        "preset": task.preset,
+        "split": split,
+        **task.baselines(split),
+        "data": task.describe_data(),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "date": datetime.date.today().isoformat(),
+        "commit": commit,
+    }
+    append_result(Path(folder) / "baselines.jsonl", record)
 
 
 def by_key(records: Iterable[Record]) -> dict[Key, dict[int, Record]]:

@@ -41,17 +41,10 @@ def run_jobs(
 ) -> None:
     """Do jobs in several processes until none are left.
 
-    A job that fails or loses its process does not stop the others. If this process ends, even if
+    `next_job` returns None while there is none until another job is done. `done` is called in this
+    process with a job and the result of `work`, or a `Lost` or `Failed`. The processes share the
+    threads of this machine; with `fresh`, every job gets a new one. A job that fails or loses its process does not stop the others. If this process ends, even if
     killed, the others end within seconds.
-
-    Args:
-        next_job: returns the next job, or None if there is none until another job is done.
-        work: does a job in a worker process; the function and the job must be picklable.
-        done: called in this process with a job and the result of `work`, or a `Lost` or `Failed`.
-        number: number of processes, which share the threads of this machine evenly.
-        log: file that collects the output of the processes, with the traceback of every failure.
-        tick: called about once a second.
-        fresh: whether every job gets a new process.
     """
     with contextlib.ExitStack() as stack:
         idle = [stack.enter_context(_Worker(work, number, log)) for _ in range(number)]

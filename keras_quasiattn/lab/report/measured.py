@@ -22,15 +22,7 @@ _CLASSES = 12  # with more classes, the most frequent mistakes replace the full 
 
 @dataclasses.dataclass(frozen=True)
 class Reached:
-    """The metrics of one model and of the simple baselines on the same examples.
-
-    Args:
-        name: the model's name in tables.
-        task: the task.
-        split: the part of the data, or the file.
-        measured: the measurements of the model.
-        baselines: the metrics of the baselines, by name.
-    """
+    """The metrics of one model and of the simple baselines on the same examples."""
 
     name: str
     task: Task
@@ -69,19 +61,7 @@ class Reached:
 def measure_run(
     name: str, folder: RunFolder, task: Task, model: keras.Model, split: str, limit: int
 ) -> Reached:
-    """Measure a run and the baselines on local data; nothing is downloaded or generated.
-
-    Args:
-        name: the run's name on the page.
-        folder: the run.
-        task: its task.
-        model: its model.
-        split: the part of the data.
-        limit: number of examples.
-
-    Raises:
-        UserError: the data are missing, are not the data of the run, or lack the split.
-    """
+    """Measure a run and the baselines on local data; nothing is downloaded or generated."""
     if missing := task.missing_data():
         raise UserError(missing)
     task.prepare()

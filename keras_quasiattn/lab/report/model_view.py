@@ -31,17 +31,7 @@ _MEASURED = 32  # number of texts on which to measure saved checkpoints
 
 @dataclasses.dataclass
 class View:
-    """The parts of a page about one model.
-
-    Args:
-        name: the model's name, which the titles of its parts contain.
-        examples: texts with their heat maps.
-        texts: answers with tokens and weights.
-        sections: further sections.
-        figures: figures that are saved with the page but appear in no section.
-        notes: remarks on what is missing and why.
-        reached: the metrics of the model and the baselines, if measured.
-    """
+    """The parts of a page about one model."""
 
     name: str
     examples: list[Example] = dataclasses.field(default_factory=list)
@@ -88,21 +78,7 @@ def view_of_run(
     *,
     needed: bool = True,
 ) -> View:
-    """Collect everything that a report shows for a finished run.
-
-    Args:
-        name: the run's name on the page.
-        folder: the run.
-        data_dir: folder of its data.
-        inputs: texts to show.
-        split: the data split to measure on; without inputs, the page shows right answers and
-            mistakes from it. With None nothing is measured, and the page shows the task's example.
-        limit: number of examples to measure on.
-        needed: whether missing data are an error; otherwise a note names them. Defaults to True.
-
-    Raises:
-        UserError: an invalid input, missing data, or a run that does not load.
-    """
+    """Collect everything that a report shows for a finished run."""
     view, task = View(name), folder.task(data_dir)
     model = folder.load_model(task)
     for text in inputs:

@@ -15,15 +15,6 @@ def with_received(task: Task, model: keras.Model, answer: Mapping[str, Any]) -> 
 
     The mean is over heads and attending positions. It describes one layer and does not explain the
     answer; a report shows the matrices of all layers.
-
-    Args:
-        task: the task of the model.
-        model: the model.
-        answer: an answer of the task to a text, with its `input` and `tokens`.
-
-    Returns:
-        The answer. If it has no `weights` and a layer has a matrix over the tokens, `weights` and
-        `weights_of`, the name of the layer, are added.
     """
     if "weights" in answer:
         return dict(answer)

@@ -17,14 +17,7 @@ _PATHS = {f"data.{split}" for split in SPLITS}
 
 @dataclasses.dataclass(frozen=True)
 class RunGroup:
-    """Runs of one model on one data set with the same options and versions; only seeds differ.
-
-    Args:
-        source: the task and the preset.
-        label: the model, and the name of the run's folder if other groups have the same model.
-        runs: the runs, in the given order.
-        differing: the values, by name, that distinguish the group from those groups.
-    """
+    """Runs of one model on one data set with the same options and versions; only seeds differ."""
 
     source: tuple[str, str]
     label: str

@@ -18,16 +18,7 @@ CARD: Final = "README.md"
 def write_description(
     folder: RunFolder, task: Task, root: Path, file: Path, quantized: Quantized | None, **more: Any
 ) -> None:
-    """Write the files that describe a model: JSON, the task's assets, a manifest and a model card.
-
-    Args:
-        folder: the model's run.
-        task: the run's task.
-        root: the version's folder, in which everything else has been written.
-        file: the JSON file to write; the assets and the manifest go to the same folder.
-        quantized: the quantized model, if it was exported instead of the run's own.
-        **more: further entries of the JSON file.
-    """
+    """Write what describes a model: JSON, with `more`, the assets, a manifest and the card."""
     about: dict[str, Any] = {
         "keras_quasiattn": __version__,
         "task": task.name,
@@ -52,11 +43,7 @@ def write_description(
 
 
 def model_card(about: Mapping[str, Any]) -> str:
-    """Return the model card as Markdown: answers, metrics, data, options and origin of the model.
-
-    Args:
-        about: the contents of `about.json`.
-    """
+    """Return the model card as Markdown, from the contents of `about.json`."""
     config, kind = about["task_config"], tasks.get(about["task"])
     preset, example = config["preset"], json.dumps(about["example"], ensure_ascii=False)
     paragraphs = [

@@ -20,9 +20,6 @@ def signature_functions(signature: ServingSignature) -> dict[str, Any]:
     int32 with the strings' shape and one more axis at the end, and `NAME_lengths`, int32 with the
     strings' shape. It ignores ids beyond a text's length. Both functions reject inputs with
     different numbers of rows.
-
-    Args:
-        signature: the task's serving signature.
     """
     specs = signature.input_signature
     id_specs = [
