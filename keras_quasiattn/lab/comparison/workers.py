@@ -43,8 +43,9 @@ def run_jobs(
 
     `next_job` returns None while there is none until another job is done. `done` is called in this
     process with a job and the result of `work`, or a `Lost` or `Failed`. The processes share the
-    threads of this machine; with `fresh`, every job gets a new one. A job that fails or loses its process does not stop the others. If this process ends, even if
-    killed, the others end within seconds.
+    threads of this machine; with `fresh`, every job gets a new one. A job that fails or loses its
+    process does not stop the others. If this process ends, even if killed, the others end within
+    seconds.
     """
     with contextlib.ExitStack() as stack:
         idle = [stack.enter_context(_Worker(work, number, log)) for _ in range(number)]

@@ -17,15 +17,8 @@ _POOL = 50  # batches sorted by length: a smaller pool mixes more, a larger one 
 def split_reader(builder: tfds.core.DatasetBuilder, split: str) -> ExamplesFrom:
     """Return the `examples_from` of `training_batches` for a prepared TFDS split.
 
-    TFDS opens the right file at the right record, so the last example is reached as fast as the
-    first. `dataset.skip` would parse every example that it skips.
-
-    Args:
-        builder: a builder whose data are prepared.
-        split: name of the split.
-
-    Returns:
-        A function from the index of the first wanted example to a dataset that starts there.
+    It maps the index of the first wanted example to a dataset that starts there. TFDS opens the
+    right file at the right record; `dataset.skip` would parse every example that it skips.
     """
     # TFDS's automatic cache would read from the first example.
     config = tfds.ReadConfig(try_autocache=False)
@@ -49,20 +42,15 @@ def training_batches(
 ) -> tf.data.Dataset:
     """Return endless shuffled batches that depend only on the seed and the number of the update.
 
-    Starting at `first_step` gives exactly the batches that an uninterrupted stream gives from that
-    update on, so a killed run resumes as if it had not been interrupted. Neither earlier passes
-    over the data nor the finished windows of the current pass are read again.
+    Starting at `first_step` gives the batches of an uninterrupted stream from that update on,
+    without reading earlier passes or windows again: a killed run resumes as if it had not been
+    interrupted. Examples that do not fill a batch at the end of a pass are dropped.
 
-    Every pass cuts the examples into windows of `shuffle_buffer` and shuffles each window with a
-    key made from (seed, pass, window). `tf.data`'s own shuffle is not used: its order also depends
-    on the global seed, and it can be resumed only by replaying it. Examples are never shuffled
-    across windows, so the buffer should hold the whole set, or the set should be shuffled on disk.
-
-    With `length_key`, examples of similar length share a batch, which reduces padding. Of every 50
-    batches of shuffled examples, the shortest examples form one batch, the next longer ones the
-    next batch, and so on. Then the batches of the window are shuffled.
-
-    At the end of a pass, examples that do not fill a batch are dropped.
+    Every pass cuts the examples into windows of `shuffle_buffer` and shuffles each with a key made
+    from (seed, pass, window); `tf.data`'s own shuffle also depends on the global seed, and resumes
+    only by replaying it. Windows do not mix, so the buffer should hold the whole set, or the set
+    should be shuffled on disk. With `length_key`, which reduces padding, every 50 batches of
+    shuffled examples are sorted by length, and the batches of the window are then shuffled.
 
     Args:
         examples_from: a function from an index to a dataset of the single examples from that index
@@ -71,8 +59,7 @@ def training_batches(
         batch_size: examples per batch, over all replicas together.
         seed: determines the order of every pass.
         first_step: number of batches already used.
-        encode: maps a batch of examples (their structure with a first axis B) to the input of
-            `fit`.
+        encode: maps a batch of examples (with a first axis B) to the input of `fit`.
         shuffle_buffer: examples per window, held in memory.
         length_key: key of the examples' integer lengths; None ignores lengths. With it, the window
             must hold the whole set or a multiple of the batch size.
@@ -144,13 +131,7 @@ def evaluation_batches(
 ) -> tf.data.Dataset:
     """Return batches of all examples, once and in order; the last batch may be smaller.
 
-    Args:
-        examples: single examples.
-        batch_size: examples per batch.
-        encode: as for `training_batches`.
-
-    Returns:
-        A finite dataset of encoded batches.
+    The arguments are as for `training_batches`, with a dataset of single examples.
 
     >>> batches = evaluation_batches(
     ...     tf.data.Dataset.range(3), batch_size=2, encode=lambda batch: batch
@@ -158,11 +139,7 @@ def evaluation_batches(
     >>> [batch.tolist() for batch in batches.as_numpy_iterator()]
     [[0, 1], [2]]
     """
-    return untuned(
-        examples.batch(batch_size)
-        .map(encode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-        .prefetch(tf.data.AUTOTUNE)
-    )
+    return _encoded(examples.batch(batch_size), encode)
 
 
 def token_batches(
@@ -179,14 +156,12 @@ def token_batches(
     """Return endless shuffled batches with about as many tokens: many short texts or few long ones.
 
     As with `training_batches`, the stream depends only on the seed and the number of the update,
-    and can be resumed at any update. A batch has a fixed number of tokens instead of examples: an
-    example's length is rounded up to L, a multiple of `length_multiple`, and a batch has
-    `batch_tokens` // L examples, rounded down to a multiple of `row_multiple`, but at least
-    `row_multiple`.
+    and can be resumed at any update. An example's length is rounded up to L, a multiple of
+    `length_multiple`, and a batch has `batch_tokens` // L examples, rounded down to a multiple of
+    `row_multiple`, but at least `row_multiple`.
 
     Every pass uses every example once (except for fewer than `row_multiple`). Examples that do not
-    fill a batch of length L join a batch of the next length. Every pass thus has batches of the
-    same shapes: one for each L, and a smaller last batch.
+    fill a batch of length L join a batch of the next length, so every pass has the same shapes.
 
     Args:
         columns: the whole set in memory: object arrays of bytes, or numbers, by key.
@@ -216,8 +191,7 @@ def token_batches(
     >>> sorted((int(size), int(length)) for size, length in batches.take(3))
     [(1, 6), (2, 3), (2, 3)]
 
-    Source: tensor2tensor, `utils/data_reader.py` (`bucket_by_sequence_length`), which shuffles at
-    random.
+    Source: tensor2tensor's `bucket_by_sequence_length`, which shuffles at random.
     """
     _check_least(first_step=(first_step, 0))
     padded = _padded(columns, lengths, batch_tokens, length_multiple, row_multiple)
@@ -251,17 +225,12 @@ def evaluation_token_batches(
 ) -> tf.data.Dataset:
     """Return the batches of `token_batches` over one pass, short examples first.
 
-    The shortest examples, fewer than `row_multiple`, are left out.
-
-    Arguments and errors are as in `token_batches`.
-
-    Returns:
-        A finite dataset of encoded batches.
+    The shortest examples, fewer than `row_multiple`, are left out. Arguments and errors are as in
+    `token_batches`.
 
     >>> columns = {"text": np.array([b"a", b"b c d e f", b"g h"], object)}
-    >>> settings = dict(
-    ...     batch_tokens=6, length_multiple=3, encode=lambda batch, length: batch["text"]
-    ... )
+    >>> encode = lambda batch, length: batch["text"]
+    >>> settings = dict(batch_tokens=6, length_multiple=3, encode=encode)
     >>> batches = evaluation_token_batches(columns, np.array([1, 5, 2]), **settings)
     >>> [batch.numpy().tolist() for batch in batches]
     [[b'a', b'g h'], [b'b c d e f']]
@@ -279,14 +248,8 @@ def fill_last_batch(order: np.ndarray, batch_size: int) -> tuple[np.ndarray, np.
     """Repeat rows with weight 0 to let replicas share every batch evenly.
 
     The other weights compensate for this: the weighted mean over all batches is the mean over the
-    original rows.
-
-    Args:
-        order: int (rows,), the rows in their order, at least one.
-        batch_size: examples per batch.
-
-    Returns:
-        The rows and their float32 weights, both of a length that `batch_size` divides.
+    original rows. `order` is int (rows,), at least one; the result, rows and float32 weights, has a
+    length that `batch_size` divides.
 
     >>> fill_last_batch(np.array([1, 0, 2]), 2)
     (array([1, 0, 2, 1]), array([1.3333334, 1.3333334, 1.3333334, 0.       ], dtype=float32))

@@ -3,11 +3,8 @@
 import contextlib
 import fcntl
 import io
-import socket
-import threading
 import urllib.parse
-import urllib.request
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
 
 import requests
@@ -17,7 +14,6 @@ import tensorflow_datasets as tfds
 from keras_quasiattn.errors import UserError
 
 _SECONDS = 5.0
-_PORTS = {"http": 80, "https": 443, "ftp": 21}
 
 
 def prepare(
@@ -76,37 +72,18 @@ def pending_download(builder: tfds.core.DatasetBuilder) -> str:
 def _require_network(builder: tfds.core.DatasetBuilder) -> None:
     """Raise an error if no host answers within seconds; TFDS itself would try for minutes."""
     pending = pending_download(builder)
-    if pending and not _any_answers({_host_and_port(url) for url in builder.url_infos}):
+    if pending and not any(map(_answers, builder.url_infos)):
         raise UserError(
             f"cannot download {pending}: no answer within {_SECONDS:.0f} seconds; "
             "check the network, or use a file of your own"
         )
 
 
-def _host_and_port(url: str) -> tuple[str, int]:
-    """Return the host and port to connect to for a URL, those of its proxy if one is set."""
-    parts = urllib.parse.urlsplit(url)
-    proxy = urllib.request.getproxies().get(parts.scheme)
-    if proxy and not urllib.request.proxy_bypass(parts.hostname or ""):
-        parts = urllib.parse.urlsplit(proxy if "//" in proxy else f"//{proxy}")
-    return parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 80)
-
-
-def _any_answers(hosts: Collection[tuple[str, int]]) -> bool:
-    answered = threading.Event()
-    tried = threading.Semaphore(0)
-
-    def connect(host: tuple[str, int]) -> None:
-        try:
-            with contextlib.suppress(OSError), socket.create_connection(host, timeout=_SECONDS):
-                answered.set()
-        finally:
-            tried.release()
-
-    # Threads, because the timeout does not limit address lookup.
-    for host in hosts:
-        threading.Thread(target=connect, args=(host,), daemon=True).start()
-    for _ in hosts:
-        if not tried.acquire(timeout=_SECONDS) or answered.is_set():
-            break
-    return answered.is_set()
+def _answers(url: str) -> bool:
+    try:
+        requests.head(url, timeout=_SECONDS)  # through a proxy if one is set
+    except (requests.ConnectionError, requests.Timeout):
+        return False
+    except requests.RequestException:  # such as a scheme that only TFDS knows
+        pass
+    return True
