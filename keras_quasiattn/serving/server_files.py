@@ -1,15 +1,11 @@
 """The folder that a model server reads: model versions, `models.config` and batching parameters."""
 
-import contextlib
-import fcntl
-import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.files import atomic_file
+from keras_quasiattn.files import atomic_file, locked
 
 GRAPH: Final = "saved_model.pb"
 MODELS: Final = "models.config"
@@ -86,7 +82,7 @@ def add_model(target: Path, name: str) -> None:
     """
     from google.protobuf import text_format
 
-    with _locked_folder(target):
+    with locked(target / MODELS):
         config = read_models(target)
         models = config.model_config_list.config
         if name not in [model.name for model in models]:
@@ -96,14 +92,3 @@ def add_model(target: Path, name: str) -> None:
         if not (target / BATCHING).exists():
             with atomic_file(target / BATCHING) as temporary:
                 temporary.write_text(_BATCHING, encoding="utf-8")
-
-
-@contextlib.contextmanager
-def _locked_folder(folder: Path) -> Iterator[None]:
-    """Lock the folder, so that two exports update its files one after the other."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

@@ -30,8 +30,6 @@ def run_session(
     path: Path,
     requests: Sequence[Call],
     timed: Sequence[tuple[Call, int]],
-    *,
-    with_text: bool = True,
     seconds: float = 900.0,
 ) -> tuple[list[list[np.ndarray]], list[list[float]]]:
     """Return the answers to some requests, and the times of repeated calls in seconds.
@@ -39,7 +37,7 @@ def run_session(
     A SavedModel is a program. The process that runs it has the same permissions as this one, but
     limited time and memory, and cannot import Keras, tensorflow-text or this package.
     """
-    text = importlib.util.find_spec("tensorflow_text") if with_text else None
+    text = importlib.util.find_spec("tensorflow_text")
     kernels = Path(str(text.origin)).parent.glob("python/ops/_*.so") if text else ()
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     job = {

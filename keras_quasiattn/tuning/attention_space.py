@@ -115,10 +115,6 @@ def choices_of(name: str, values: Iterable[Any]) -> dict[Any, Any]:
     all integers or all floats are their own keys. A mix of integers and floats gets floats as keys,
     to keep the order known. Anything else gets its JSON as key.
 
-    Args:
-        name: the option with these values, for error messages.
-        values: strings, numbers, booleans, None, or lists and dictionaries of them.
-
     Raises:
         UserError: there is no value, or one that JSON cannot hold.
 

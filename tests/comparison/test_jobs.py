@@ -9,8 +9,9 @@ import tiny_sequences
 import tiny_texts
 
 from keras_quasiattn.lab.comparison.experiments import Row
-from keras_quasiattn.lab.comparison.jobs import Job, _task
+from keras_quasiattn.lab.comparison.jobs import _task
 from keras_quasiattn.lab.comparison.of_task import _written_assets
+from keras_quasiattn.lab.comparison.plan import Job
 from keras_quasiattn.lab.tasks import Task, sequence_task, vocabulary_task
 
 MADE = {

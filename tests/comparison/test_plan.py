@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_quasiattn.lab.comparison.experiments import Figure, Row, Table
-from keras_quasiattn.lab.comparison.plan import Plan, Run
+from keras_quasiattn.lab.comparison.plan import Job, Plan
 from keras_quasiattn.lab.tasks import get
 
 RATE = "training.learning_rate"
@@ -26,7 +26,7 @@ def plan(made: Table, records: Any = ()) -> Plan:
     return Plan(made, records, path_of)
 
 
-def record(run: Run, accuracy: float) -> dict[str, Any]:
+def record(run: Job, accuracy: float) -> dict[str, Any]:
     preset = get("classify").presets["letters"].for_model("transformer")
     options = preset.with_overrides(run.row.settings).options()
     return {

@@ -116,13 +116,8 @@ class Comparison:
         """Return the table as strings: a row of headings, then one row per entry."""
         costs = [name for name in COSTS if any(name in one.costs for one in self.entries)]
         rated = any(entry.rate for entry in self.entries)
-        rows = [
-            [
-                *("attention", self.figure, f"difference to {self.baseline}", "verdict"),
-                *(["rate"] if rated else []),
-                *(COSTS[name][0] for name in costs),
-            ]
-        ]
+        head = ["attention", self.figure, f"difference to {self.baseline}", "verdict"]
+        rows = [[*head, *["rate"] * rated, *(COSTS[name][0] for name in costs)]]
         for entry in self.entries:
             versus = self.difference(entry)
             if entry.errors:
@@ -131,8 +126,8 @@ class Comparison:
                 verdict = versus.verdict if versus else ""
             rows.append(
                 [
-                    *(entry.name, entry.text, text_of(versus), verdict),
-                    *([entry.rate] if rated else []),
+                    *(entry.name, entry.text, versus.text() if versus else "", verdict),
+                    *[entry.rate] * rated,
                     *(
                         COSTS[c][1].format(entry.costs[c]) if c in entry.costs else ""
                         for c in costs
@@ -143,13 +138,7 @@ class Comparison:
 
     def table(self) -> str:
         """Return the table for a terminal, with the notes below it."""
-        rows = self.rows()
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        ]
-        return "\n".join([self.title, "", *lines, "", *self.told()])
+        return "\n".join([self.title, "", aligned(self.rows()), "", *self.told()])
 
     def markdown(self) -> str:
         """Return the table in Markdown, with a heading and the notes."""
@@ -187,9 +176,10 @@ class Comparison:
         return fragment_of(self)
 
 
-def text_of(one: Difference | None) -> str:
-    """Return a difference with its interval as text; empty for none."""
-    if one is None:
-        return ""
-    half = "" if one.half is None else f" ± {one.half:.3f}"
-    return f"{one.mean:+.3f}{half}".replace("-", "−")
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows of cells as lines with aligned columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )

@@ -40,6 +40,11 @@ class Difference:
             return NONE_SHOWN
         return AHEAD if self.sign * self.mean > 0 else BEHIND
 
+    def text(self, digits: int = 3) -> str:
+        """Return the difference with its interval."""
+        half = "" if self.half is None else f" ± {self.half:.{digits}f}"
+        return f"{self.mean:+.{digits}f}{half}".replace("-", "−")
+
 
 def difference(model: np.ndarray, other: np.ndarray, sign: int = 1) -> Difference:
     r"""Return the mean difference between two models, and its 95% interval.

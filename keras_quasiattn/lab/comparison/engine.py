@@ -7,8 +7,8 @@ from pathlib import Path
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.comparison.experiments import Row
-from keras_quasiattn.lab.comparison.jobs import Job, do
-from keras_quasiattn.lab.comparison.plan import Plan, Run
+from keras_quasiattn.lab.comparison.jobs import do
+from keras_quasiattn.lab.comparison.plan import Job, Plan
 from keras_quasiattn.lab.comparison.workers import Failed, Lost, run_jobs
 from keras_quasiattn.lab.training import RunFolder, append_result
 from keras_quasiattn.lab.training.progress import Progress, duration
@@ -23,7 +23,6 @@ class Engine:
     def __init__(
         self,
         plans: Sequence[Plan],
-        job_of: Callable[[Run], Job],
         seconds: Callable[[Row], float | None],
         *,
         processes: int,
@@ -31,10 +30,10 @@ class Engine:
         shown: Progress,
         at_most: bool = False,
     ) -> None:
-        self._plans, self._job_of, self._known = plans, job_of, seconds
+        self._plans, self._known = plans, seconds
         self._processes, self._log, self._shown = processes, log, shown
         self._at_most = at_most
-        self._running: dict[Job, tuple[Plan, Run]] = {}
+        self._running: dict[Job, Plan] = {}
         self._began = self._said = time.monotonic()
         self._all = self._seconds(self._waiting())
 
@@ -60,14 +59,13 @@ class Engine:
 
     def _next(self) -> Job | None:
         for plan in self._plans:
-            if (run := plan.next()) is not None:
-                job = self._job_of(run)
-                self._running[job] = plan, run
+            if (job := plan.next()) is not None:
+                self._running[job] = plan
                 return job
         return None
 
-    def _done(self, job: Job, result: object) -> None:
-        plan, run = self._running.pop(job)
+    def _done(self, run: Job, result: object) -> None:
+        plan = self._running.pop(run)
         if isinstance(result, dict):
             append_result(plan.table.records, result)
             plan.done(run, result)
@@ -83,13 +81,13 @@ class Engine:
         now = time.monotonic()
         if self._running and now - self._said >= _SAID_EVERY[self._shown.terminal]:
             self._said = now
-            names = ", ".join(run.path.name for _, run in self._running.values())
+            names = ", ".join(run.path.name for run in self._running)
             self._shown.replace(f"training {names}{self._left()}")
 
     def _left(self) -> str:
         """Return the time left, estimated from the speed of the runs so far."""
         ahead = self._seconds(self._waiting())
-        for _, run in self._running.values():
+        for run in self._running:
             ahead += (1 - _share(run.path)) * self._seconds([run.row])
         passed, done = time.monotonic() - self._began, self._all - ahead
         if done <= 0.02 * self._all or ahead <= 0:

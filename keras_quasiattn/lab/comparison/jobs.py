@@ -1,6 +1,5 @@
 """The jobs of a comparison's processes: measure costs, train and measure, or compute heat maps."""
 
-import dataclasses
 import io
 import statistics
 import time
@@ -15,7 +14,7 @@ import tensorflow as tf
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.files import atomic_file
 from keras_quasiattn.lab import tasks
-from keras_quasiattn.lab.comparison.experiments import Row
+from keras_quasiattn.lab.comparison.plan import Job
 from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.tasks.task import Measured
 from keras_quasiattn.lab.training import result_row, train
@@ -27,43 +26,21 @@ _TIMED = 20  # updates and answers to time
 _WARM_UP = 3  # updates before timing
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Job:
-    """A job on one row."""
-
-    kind: str  # of `_KINDS`
-    row: Row
-    seed: int = 0
-    split: str = "test"
-    limit: int | None = None
-    path: Path = Path()
-    items: Path = Path()  # file for the scores of single examples
-    data_dir: Path = Path("data")
-    policy: str = "float32"
-    command: tuple[str, ...] = ()
-    texts: tuple[str, ...] = ()
-    assets: Path | None = None  # learned by another task from the same data
-
-
 def do(job: Job) -> Any:
     """Do a job; the kind of the job determines the result."""
     keras.utils.clear_session()  # frees the graphs of earlier jobs
     return _KINDS[job.kind](job)
 
 
-def task_of(row: Row, seed: int, data_dir: Path) -> Task:
-    """Return the task of a row.
-
-    Raises:
-        UserError: an option is not valid for the task.
-    """
-    return tasks.get(row.task)(
-        preset=row.preset, model=row.model, seed=seed, data_dir=data_dir, overrides=row.settings
-    )
-
-
 def _task(job: Job) -> Task:
-    task = task_of(job.row, job.seed, job.data_dir)
+    row = job.row
+    task = tasks.get(row.task)(
+        preset=row.preset,
+        model=row.model,
+        seed=job.seed,
+        data_dir=job.data_dir,
+        overrides=row.settings,
+    )
     if job.assets is not None:
         task.read_assets(job.assets)
     return task
@@ -77,7 +54,7 @@ def _run(job: Job) -> dict[str, Any]:
     measured = task.measure(folder.load_model(), job.split, job.limit)
     folder.write_metrics(job.split, measured.figures)
     if measured.items is not None:
-        write_items(job.items, measured.items)
+        write_items(job.scores, measured.items)
     return result_row(folder, job.split, measured.figures)
 
 
@@ -132,7 +109,8 @@ def _cost(job: Job) -> dict[str, float]:
             shuffle=False,
             verbose=0,
         )
-        memory, overhead = _resident_peak(), clock.first - began
+        # The first update includes compilation.
+        memory, overhead = _resident_peak(), clock.starts[1] - began
         signature = task.serving_signature(model)
         text = task.example
         arguments = [tf.constant([column]) for column in signature.columns(text)]
@@ -142,7 +120,7 @@ def _cost(job: Job) -> dict[str, float]:
             keras.tree.map_structure(np.asarray, signature.function(*arguments))
             times.append(time.perf_counter() - asked)
     return {
-        "step": 1e3 * statistics.mean(clock.times[_WARM_UP - 1 :]),
+        "step": 1e3 * float(np.mean(np.diff(clock.starts[_WARM_UP:]))),
         "answer": 1e3 * statistics.median(times[_WARM_UP:]),
         "memory": memory,
         "weights": float(model.count_params()),
@@ -152,23 +130,14 @@ def _cost(job: Job) -> dict[str, float]:
 
 
 class _Clock(keras.callbacks.Callback):
-    """Record the times between the starts of batches."""
+    """Record when batches start."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.times: list[float] = []
-        self.first = 0.0
-        self._began: float | None = None
+        self.starts: list[float] = []
 
     def on_train_batch_begin(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
-        now = time.perf_counter()
-        if self._began is None:
-            pass
-        elif not self.first:  # the first update, which includes compilation
-            self.first = now
-        else:
-            self.times.append(now - self._began)
-        self._began = now
+        self.starts.append(time.perf_counter())
 
 
 def _resident_peak() -> float:

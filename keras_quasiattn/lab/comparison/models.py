@@ -39,10 +39,8 @@ def compare(
     For every attention and seed s: `keras.utils.set_random_seed(s)`, a new model, `fit`, and the
     metric on the test data. All attentions thus see the same data in the same order. Differences
     from the baseline are paired by seed and, if the metric scores single examples, by example; see
-    `comparison.difference`. The error of a failed run is kept in its entry and does not stop the
-    others.
-
-    Masks, precision and losses follow the model.
+    `comparison.difference`. A failed run does not stop the others. Masks, precision and losses
+    follow the model.
 
     Args:
         build: a function that takes an attention's name and returns a compiled model, or a built
@@ -70,10 +68,8 @@ def compare(
     Returns:
         The comparison; use `print(comparison.table())` or `comparison.to_html()`, or display it in
         a notebook. Its costs are the median time of an update and of an answer to a batch of the
-        test data, both in milliseconds, and the number of weights. Unlike `quasiattn compare`,
-        which trains each attention in a separate process, it does not report memory: a `build` from
-        a notebook cannot be sent to another process, so all models share one, which keeps the
-        memory of earlier models.
+        test data, both in milliseconds, and the number of weights, but not memory, because all
+        models share one process.
 
     Raises:
         ValueError: an attention is unknown, a number is out of range, `rates` has no

@@ -7,8 +7,7 @@ from pathlib import Path
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.comparison.engine import Engine, usual_processes
 from keras_quasiattn.lab.comparison.experiments import Row, Table, wants_vectors
-from keras_quasiattn.lab.comparison.jobs import Job
-from keras_quasiattn.lab.comparison.plan import Plan, Point, Run
+from keras_quasiattn.lab.comparison.plan import Job, Plan, Point
 from keras_quasiattn.lab.comparison.records import Record, read_records
 from keras_quasiattn.lab.training.progress import Progress
 
@@ -46,27 +45,14 @@ def train_tables(
         return runs / row.with_settings(point).run(seed)
 
     chosen = None if vectors is None else str(vectors)
-    plans = [Plan(table, records[table.records], path_of, chosen) for table in tables]
-
-    def job_of(run: Run) -> Job:
-        return Job(
-            "run",
-            run.row,
-            seed=run.seed,
-            split=run.split,
-            limit=run.limit,
-            path=run.path,
-            items=runs / "items" / f"{run.path.name}-{run.split}.npy",
-            data_dir=Path(data_dir),
-            command=tuple(command),
-        )
+    like = Job(items=runs / "items", data_dir=Path(data_dir), command=tuple(command))
+    plans = [Plan(table, records[table.records], path_of, chosen, like) for table in tables]
 
     times = _times(records)
     with Progress(progress) as shown:
         runs.mkdir(parents=True, exist_ok=True)
         Engine(
             plans,
-            job_of,
             lambda row: times.get((row.task, row.preset, row.model)),
             processes=processes,
             log=runs / "processes.log",

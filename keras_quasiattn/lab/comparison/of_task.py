@@ -12,9 +12,9 @@ from keras_quasiattn.files import atomic_file, write_json
 from keras_quasiattn.lab.comparison.compared import Comparison, Entry
 from keras_quasiattn.lab.comparison.engine import Engine, usual_processes
 from keras_quasiattn.lab.comparison.experiments import Figure, Row, Table
-from keras_quasiattn.lab.comparison.jobs import Job, do, read_items, write_items
+from keras_quasiattn.lab.comparison.jobs import do, read_items, write_items
 from keras_quasiattn.lab.comparison.page import side_by_side
-from keras_quasiattn.lab.comparison.plan import Plan, Point, Run
+from keras_quasiattn.lab.comparison.plan import Job, Plan, Point
 from keras_quasiattn.lab.comparison.records import read_records
 from keras_quasiattn.lab.comparison.workers import Failed, Lost, run_jobs
 from keras_quasiattn.lab.tasks import Task
@@ -169,32 +169,27 @@ class _Work:
         command: Sequence[str],
     ) -> None:
         self._task, self._table, self._folder, self._settings = task, table, folder, settings
-        self._shown, self._command = shown, tuple(command)
-        self._plan = Plan(table, read_records(table.records), self._path)
+        self._shown = shown
         self._costs: dict[str, dict[str, float]] = _read(folder / _COSTS)
         self._simple: dict[str, Any] = _read(folder / _SIMPLE)
         self._processes = settings.processes or usual_processes()
         self._log = folder / "processes.log"
-        self._assets = _written_assets(task, folder / "assets")
+        self._like = Job(
+            limit=table.limit,
+            items=folder / "items",
+            data_dir=task.data_dir,
+            policy=settings.policy,
+            command=tuple(command),
+            assets=_written_assets(task, folder / "assets"),
+        )
+        self._plan = Plan(table, read_records(table.records), self._path, like=self._like)
 
     def _path(self, row: Row, point: Point, seed: int) -> Path:
         values = [row.name, *map(str, point.values()), f"seed{seed}"]
         return self._folder / "runs" / "-".join(values)
 
-    def _items(self, run: Run) -> Path:
-        return self._folder / "items" / f"{run.path.name}-{run.split}.npy"
-
     def _job(self, kind: str, row: Row, **others: Any) -> Job:
-        return Job(
-            kind,
-            row,
-            data_dir=self._task.data_dir,
-            policy=self._settings.policy,
-            command=self._command,
-            limit=self._table.limit,
-            assets=self._assets,
-            **others,
-        )
+        return dataclasses.replace(self._like, kind=kind, row=row, **others)
 
     def _do(self, jobs: Sequence[Job], done: Callable[[Job, Any], None], **others: Any) -> None:
         waiting = list(jobs)
@@ -239,17 +234,12 @@ class _Work:
     def train(self) -> None:
         """Train and measure the missing runs."""
 
-        def job_of(run: Run) -> Job:
-            where = {"path": run.path, "items": self._items(run)}
-            return self._job("run", run.row, seed=run.seed, split=run.split, **where)
-
         def seconds(row: Row) -> float | None:
             cost = self._costs.get(row.name)
             return cost["overhead"] + cost["updates"] * cost["step"] / 1e3 if cost else None
 
         Engine(
             [self._plan],
-            job_of,
             seconds,
             processes=self._processes,
             log=self._log,
@@ -278,7 +268,7 @@ class _Work:
 
     def _entry(self, row: Row) -> Entry:
         records = self._plan.records(row)
-        files = [(seed, self._items(self._plan.run_of(row, seed))) for seed in records]
+        files = [(seed, self._plan.run_of(row, seed).scores) for seed in records]
         point = self._plan.chosen(row) or {}
         return Entry(
             row.name,

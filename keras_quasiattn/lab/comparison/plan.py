@@ -13,18 +13,33 @@ Point = Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
-    """A run of a row to train and measure."""
+class Job:
+    """A job on one row; by default to train a run and measure it."""
 
-    row: Row = dataclasses.field(compare=False)
-    seed: int
-    split: str
-    path: Path
+    kind: str = "run"  # or "cost", "baselines" or "examples"
+    row: Row = dataclasses.field(default=Row("", "", "", ""), compare=False)
+    seed: int = 0
+    split: str = "test"
+    path: Path = Path()
     limit: int | None = None
+    items: Path = Path()  # folder for the scores of single examples
+    data_dir: Path = Path("data")
+    policy: str = "float32"
+    command: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+    assets: Path | None = None  # learned by another task from the same data
+
+    @property
+    def scores(self) -> Path:
+        """The file for the scores of single examples."""
+        return self.items / f"{self.path.name}-{self.split}.npy"
 
 
 class Plan:
-    """The runs of a table: first the grid, then all seeds of each row at its best combination."""
+    """The runs of a table: first the grid, then all seeds of each row at its best combination.
+
+    They are copies of the job `like`, with another row, seed, split and path.
+    """
 
     def __init__(
         self,
@@ -32,24 +47,26 @@ class Plan:
         records: Sequence[Record],
         path_of: Callable[[Row, Point, int], Path],
         vectors: str | None = None,
+        like: Job = Job(),
     ) -> None:
         self.table = table
         self.rows = [row for row in table.rows if row.model]
-        self.failed: dict[Run, str] = {}
+        self.failed: dict[Job, str] = {}
         self._path_of = path_of
+        self._like = dataclasses.replace(like, limit=table.limit)
         self._vectors = vectors
-        self._begun: set[Run] = set()
+        self._begun: set[Job] = set()
         self._seeds = range(table.first_seed, table.first_seed + table.seeds)
         self._found = {key: dict(seeds) for key, seeds in by_key(records).items()}
 
-    def next(self) -> Run | None:
+    def next(self) -> Job | None:
         """Return a missing run whose options are known, or None."""
         run = next(filter(self._is_missing, self._runs()), None)
         if run is not None:
             self._begun.add(run)
         return run
 
-    def done(self, run: Run, record: Record | str) -> None:
+    def done(self, run: Job, record: Record | str) -> None:
         """Store a run's record, or its error."""
         if isinstance(record, str):
             self.failed[run] = record
@@ -73,7 +90,7 @@ class Plan:
         found = self._found.get(self._with(row, point).key(self.table.split), {})
         return {seed: found[seed] for seed in self._seeds if seed in found}
 
-    def run_of(self, row: Row, seed: int) -> Run:
+    def run_of(self, row: Row, seed: int) -> Job:
         """Return a run of a row at its best combination, which must be known."""
         return self._run(row, self.chosen(row) or {}, seed, self.table.split)
 
@@ -100,12 +117,12 @@ class Plan:
         found = (self._run(row, point, seed, self.table.split) for seed in seeds)
         return runs + sum(map(self._is_missing, found))
 
-    def _trials(self, row: Row) -> list[Run]:
+    def _trials(self, row: Row) -> list[Job]:
         """Return the runs that choose from the grid."""
         seed = self.table.first_seed
         return [self._run(row, point, seed, "validation") for point in self.table.points()]
 
-    def _runs(self) -> Iterator[Run]:
+    def _runs(self) -> Iterator[Job]:
         """Yield every run whose options are known."""
         points = self.table.points()
         if len(points) > 1:
@@ -115,14 +132,15 @@ class Plan:
             if self.chosen(row) is not None:
                 yield self.run_of(row, seed)
 
-    def _run(self, row: Row, point: Point, seed: int, split: str) -> Run:
+    def _run(self, row: Row, point: Point, seed: int, split: str) -> Job:
         full = self._with(row, point)
-        return Run(full, seed, split, self._path_of(row, point, seed), self.table.limit)
+        path = self._path_of(row, point, seed)
+        return dataclasses.replace(self._like, row=full, seed=seed, split=split, path=path)
 
     def _with(self, row: Row, point: Point) -> Row:
         vectors = {VECTORS: self._vectors} if self._vectors and wants_vectors(row) else {}
         return row.with_settings({**point, **vectors})
 
-    def _is_missing(self, run: Run) -> bool:
+    def _is_missing(self, run: Job) -> bool:
         recorded = self._found.get(run.row.key(run.split), {})
         return run.seed not in recorded and run not in self._begun and run not in self.failed

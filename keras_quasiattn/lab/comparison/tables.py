@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from keras_quasiattn.lab.comparison.compared import aligned
 from keras_quasiattn.lab.comparison.experiments import Figure, Table
 from keras_quasiattn.lab.comparison.outcomes import BASELINES, ENOUGH, Line, Recorded, grid, outcome
 
@@ -28,7 +29,7 @@ def terminal(table: Table, recorded: Recorded) -> str:
             f"{table.name}: {table.title}",
             "figures of validation data" if table.split == "validation" else "",
             table.note,
-            _columns(_cells(table, lines)),
+            aligned(_cells(table, lines)),
             FEW.removeprefix("\\") if few(lines) else "",
             *_chosen(table, recorded),
         )
@@ -83,17 +84,7 @@ def _difference(table: Table, line: Line, named: bool) -> str:
     if line.difference is None:
         return ""
     digits = next(iter(table.figures.values())).digits
-    half = "" if line.difference.half is None else f" ± {line.difference.half:.{digits}f}"
-    over = "" if named else f" over {line.row.against}"
-    return f"{line.difference.mean:+.{digits}f}".replace("-", "−") + half + over
-
-
-def _columns(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )
+    return line.difference.text(digits) + ("" if named else f" over {line.row.against}")
 
 
 def _chosen(table: Table, recorded: Recorded) -> Iterator[str]:
@@ -112,7 +103,7 @@ def _chosen(table: Table, recorded: Recorded) -> Iterator[str]:
             value = "not run" if spread is None else spread.text(digits)
             seeds = "" if spread is None else str(spread.seeds)
             rows.append([f"  {line.row.name}", line.row.preset, _words(point), value, seeds, mark])
-    yield _columns(rows)
+    yield aligned(rows)
 
 
 def _words(point: Mapping[str, Any]) -> str:

@@ -68,11 +68,7 @@ class ArithmeticGrammar:
         integer    = decimal digits in [low, high), no leading zeros, "-" before a negative number
 
     Nothing else is allowed, not even spaces, because the model sees the text byte by byte.
-
-    Args:
-        low: smallest value of a variable.
-        high: one more than the largest value of a variable.
-        operators: the allowed operators, characters of "+-*".
+    `operators` are distinct characters of "+-*".
 
     Raises:
         ValueError: the range is empty, or operators are missing, repeated or unknown.
@@ -123,12 +119,6 @@ class ArithmeticGrammar:
     def parse(self, text: str | bytes) -> Expression:
         """Parse one expression.
 
-        Args:
-            text: the expression; bytes are read as ASCII.
-
-        Returns:
-            The assigned values and the operation.
-
         Raises:
             UserError: the text is not an expression of this grammar.
         """
@@ -173,8 +163,7 @@ class ArithmeticMluConfig(tfds.core.BuilderConfig):
     """The expressions of a data set.
 
     Args:
-        name: name of the config and of its folder. By default it is made from the other settings,
-            so that changed settings never reuse old files.
+        name: name of the config and of its folder; by default, made from the other settings.
         low: smallest value of x and y.
         high: one more than the largest value of x and y.
         operators: characters of "+-*".
@@ -231,19 +220,15 @@ class ArithmeticMlu(tfds.core.ShardBasedBuilder):
     eight forms of each (x, y, operator), 640,000 questions, because a model soon memorizes 80,000.
 
     Splits: test is a tenth, validation a hundredth, train the rest. A hash of the *canonical*
-    expression decides: the two values, the operator and its operands. Both questions on each line
-    below are therefore the same expression and in the same split:
+    expression decides, whatever the seed and the config: the two values (also an unused one), the
+    operator and its operands. Both questions on each line below are therefore in the same split:
 
         x=85,y=-52,y-x   y=-52,x=85,y-x     the other order of assignment
         x=85,y=-52,x+y   x=85,y=-52,y+x     the other order of operands that commute
         x=85,y=-52,y-x   x=-52,y=85,x-y     the variables renamed
 
-    The value of an unused variable is part of the expression: `x=85,y=-52,x*x` and `x=85,y=7,x*x`
-    are different expressions, as in the paper's random split. The split of an expression depends on
-    neither seed nor config, so no test question of one config is a training question of another.
-
-    Order: a keyed bijection permutes all rows, so every split is shuffled on disk. Memory does not
-    grow with the range, because rows are computed by index, in blocks.
+    A keyed bijection permutes all rows, so every split is shuffled on disk. Rows are computed by
+    index, in blocks, so memory does not grow with the range.
 
     Source: tensor2tensor's `algorithmic_math_two_variables`, and Tay et al. 2019, section 4.3.
 

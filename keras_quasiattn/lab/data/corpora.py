@@ -309,14 +309,12 @@ class PairCorpus(_Corpus):
 
     The columns of `wikiqa_original` are QuestionID, Question, Sentence and Label. The fields of
     `quora` may be quoted; a hash of the first question splits its one file, with a fortieth each
-    for validation and test. In `trecqa_clean` and `trecqa_all_clean`, the validation and test
-    splits hold only the rows with in_clean = 1, whose questions have right and wrong candidates;
-    the training split is the same. The training split of a `_part` config holds the available rows
-    of the published ones, or is absent.
+    for validation and test. `trecqa_clean` and `trecqa_all_clean` keep only the validation and test
+    rows with in_clean = 1, whose questions have right and wrong candidates. The training split of a
+    `_part` config holds the available rows of the published ones, or is absent.
 
     An example is {first, second, label}, or {question_id, first, second, label} if the pairs are to
-    be ranked. The label -1 means that there is no gold label. " __eot__ " joins the turns of a
-    context.
+    be ranked. Without a gold label, the label is -1. " __eot__ " joins the turns of a context.
 
     Sources: Bowman et al. 2015 (SNLI), Khot et al. 2018 (SciTail), Iyer et al. 2017 (Quora),
     Welleck et al. 2019 (Dialogue NLI), Yang et al. 2015 (WikiQA), Wang et al. 2007 and Yao et al.

@@ -19,10 +19,8 @@ def _mix(values: np.ndarray) -> np.ndarray:
 def keyed_hash(key: int, *words: np.ndarray) -> np.ndarray:
     """Hash rows of integers to uniform 64-bit numbers.
 
-    h ← mix((h ⊕ word) + increment) for each word in turn, starting with h = key.
-
-    The key is any integer of at most 64 bits; another key gives an unrelated hash. The words are
-    integer arrays that broadcast together, and their order matters. The result is a uint64 array of
+    h ← mix((h ⊕ word) + increment) for each word in turn, starting with h = key, an integer of at
+    most 64 bits. The words are integer arrays that broadcast together; the result, uint64, has
     their broadcast shape, with at least one dimension.
 
     >>> int(keyed_hash(1, np.arange(3))[0]) == int(keyed_hash(1, np.array([0]))[0])

@@ -91,7 +91,7 @@ def without_long_pairs(
     Args:
         texts: the set; the result's `dropped` includes the removed pairs.
         source_lengths: number of tokens of each source text of the training split.
-        target_lengths: number of tokens of each target text of the training split.
+        target_lengths: the same of target texts.
         limit: maximum number of tokens in a text.
 
     Raises:

@@ -1,7 +1,6 @@
 """Download and write the data of TFDS builders."""
 
 import contextlib
-import fcntl
 import io
 import urllib.parse
 from collections.abc import Callable
@@ -12,6 +11,7 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.files import locked
 
 _SECONDS = 5.0
 
@@ -24,12 +24,8 @@ def prepare(
     If several processes need the same data at once, one of them writes and the others wait.
 
     Args:
-        make_builder: creates the builder. `prepare` calls it again when no other process is
-            writing, because a builder inspects the disk at creation.
+        make_builder: creates the builder, which inspects the disk, so it may be called twice.
         data_dir: the folder in which the builder keeps its data.
-
-    Returns:
-        The builder, with its data prepared.
 
     Raises:
         UserError: the folder cannot be written, the disk is full, or the data cannot be downloaded.
@@ -38,8 +34,7 @@ def prepare(
         if (builder := make_builder()).is_prepared():  # works in a read-only folder too
             return builder
         Path(data_dir).mkdir(parents=True, exist_ok=True)
-        with open(Path(data_dir) / ".lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file closes or the process ends
+        with locked(Path(data_dir) / ".lock"):
             builder = make_builder()
             _require_network(builder)
             tfds.disable_progress_bar()
@@ -55,11 +50,9 @@ def prepare(
 
 
 def pending_download(builder: tfds.core.DatasetBuilder) -> str:
-    """Return a description of the download that is needed to prepare the data.
+    """Describe the download that the data need, such as "trec (0.3 MiB from cogcomp.org)".
 
-    Returns:
-        A text such as "trec (0.3 MiB from cogcomp.org)"; "" if the data are prepared, are generated
-        or come from the user's files.
+    Returns "" if the data are prepared, are generated or come from the user's files.
     """
     urls = builder.url_infos
     if builder.is_prepared() or not urls:

@@ -106,11 +106,8 @@ def questions_from_tfds(
 ) -> LabelledTextSet[ReadingTexts]:
     """Read the splits of a prepared TFDS builder, `QuestionCorpus` or TFDS's own `squad`.
 
-    Training questions whose passage contains no answer are dropped and counted.
-
-    Args:
-        builder: a builder whose data are prepared.
-        splits: the builder's split for each split of the set, such as {"test": "validation"}.
+    Training questions whose passage contains no answer are dropped and counted. `splits` has the
+    builder's split for each split of the set, such as {"test": "validation"}.
     """
 
     def questions(split: str) -> Iterator[Question]:
@@ -148,11 +145,7 @@ def questions_from_files(files: Mapping[str, str | Path]) -> LabelledTextSet[Rea
 
 
 def questions_from_file(name: str | Path) -> ReadingTexts:
-    """Read one file like `questions_from_files`, but keep all of its questions.
-
-    Raises:
-        UserError: the file has another format, or no questions.
-    """
+    """Read one file like `questions_from_files`, but keep all of its questions."""
     file = Path(name)
     readers = {".json": read_squad, ".jsonl": read_question_lines}
     form = next((suffix for suffix in reversed(file.suffixes) if suffix in readers), None)
@@ -207,11 +200,6 @@ def read_squad(file: Path) -> Iterator[Question]:
 
     As published, articles have paragraphs, and each paragraph has a `context` and questions. A
     question in a list, or on a line, has the fields that `read_question_lines` describes.
-
-    Raises:
-        UserError: the file is not JSON or has another structure, a question is empty, or an answer
-            is not at its start position; the message names the file and the record, which is the
-            question's number, counted from 1.
     """
     with open_text(file) as stream:
         text = stream.read()
@@ -242,20 +230,13 @@ def read_question_lines(file: Path) -> Iterator[Question]:
     is a list of such pairs. Without `answer_start`, the answers are searched for in the passages
     and need not occur. A start of -1 means that an answer does not occur. A question without
     answers, or with a true `is_impossible`, is not answered by its passages. `id` is optional.
-
-    Raises:
-        UserError: as for `read_squad`; the record is the number of the line.
     """
     with open_text(file, newline="") as stream:
         yield from _lines(file, stream)
 
 
 def read_quasar(questions: Path, contexts: Path) -> Iterator[Question]:
-    """Read the two JSONL files of a Quasar-T split together: the questions and their contexts.
-
-    Raises:
-        UserError: as for `read_squad`; or the two files are about different questions.
-    """
+    """Read the two JSONL files of a Quasar-T split together: the questions and their contexts."""
     with open_text(questions) as one, open_text(contexts) as other:
         rows = read_objects(questions, one, ("uid", "question", "answer"))
         retrieved = read_objects(contexts, other, ("uid", "contexts"))
@@ -283,12 +264,7 @@ def read_quasar(questions: Path, contexts: Path) -> Iterator[Question]:
 
 
 def read_search_qa(folder: Path) -> Iterator[Question]:
-    """Read the JSON files of a SearchQA split, one per question, in the order of their names.
-
-    Raises:
-        UserError: as for `read_squad`, where the record is the number of the file, counted from 1;
-            or the folder has no such files.
-    """
+    """Read the JSON files of a SearchQA split, one per question, in the order of their names."""
     files = sorted(folder.glob("*.json"))
     if not files:
         raise UserError(f"{folder} has no .json files; expected one per question")

@@ -68,8 +68,7 @@ def pairs_from_tfds(
         first_key: the feature with the first text.
         second_key: the feature with the second text.
         label_key: the feature with the class.
-        question_key: the feature that identifies the question; None if the pairs are not to be
-            ranked.
+        question_key: the feature that identifies the question of pairs to rank.
 
     Raises:
         UserError: a split has no gold label.
@@ -122,11 +121,7 @@ def pairs_from_files(
 def pairs_from_file(
     file: PairFile, classes: Sequence[str], names: Mapping[str, str] | None = None
 ) -> TextPairs:
-    """Read one file, as `pairs_from_files` does, for a trained model with these classes.
-
-    Raises:
-        UserError: the file has another format, the model knows no such label, or no row has one.
-    """
+    """Read one file, as `pairs_from_files` does, for a trained model with these classes."""
     rows, _ = _labelled(file, names)
     return _pairs(rows, numbers_of(_labels(rows), classes, "class of the model"))
 

@@ -16,7 +16,6 @@ from keras_quasiattn.files import atomic_file
 def write_table(rows: Any, file: str | Path, columns: Sequence[str] = ("text", "label")) -> str:
     """Write a DataFrame, a `tf.data.Dataset` or dictionaries as a table to train or predict on.
 
-    The data of a run must be a file, because another process may continue or measure the run.
     `read_table` reads it: 1.0 becomes 1, and 0.5, true and dates become strings. Other columns are
     also written, except for values that JSON cannot represent.
 
@@ -31,9 +30,8 @@ def write_table(rows: Any, file: str | Path, columns: Sequence[str] = ("text", "
         The file, for the options `data.train`, `data.validation` and `data.test`.
 
     Raises:
-        UserError: the file has another extension or cannot be written; there are no rows; or in one
-            of `columns`, a value is missing or is neither a text nor a number, or two columns have
-            its name.
+        UserError: the file has another extension or cannot be written; there are no rows; or one of
+            `columns` occurs twice or has a missing value, or one that is no text and no number.
 
     ```python
     train = write_table(frame.rename(columns={"review": "text", "stars": "label"}), "mine.jsonl")

@@ -39,10 +39,6 @@ _TAGS = {
 def apostrophes(strings: tf.Tensor, version: int = TEXT_VERSION) -> tf.Tensor:
     """Replace other apostrophes by the ASCII one.
 
-    Args:
-        strings: UTF-8 strings.
-        version: version of the text processing; version 1 replaces nothing.
-
     >>> apostrophes(tf.constant("isn\u2019t")).numpy()
     b"isn't"
     """

@@ -40,11 +40,10 @@ class _SequenceTokenizer(abc.ABC):
 
         Args:
             strings: string tensor (B,). Strings may be empty and need not be UTF-8; B may be 0.
-            max_length: maximum number of ids, including the end of the sequence; may be a scalar
-                tensor. A longer string loses its tail and keeps the end id last. None keeps
-                everything.
+            max_length: maximum number of ids with the end, which a cut string keeps; an integer or
+                a scalar tensor. None cuts nothing.
             pad_to_max_length: pad to `max_length` instead of the longest sequence of the batch, so
-                that the shape never changes and XLA compiles once.
+                that XLA compiles once.
 
         Returns:
             int32 ids (B, L), each row ended by `eos_id` and padded with `pad_id`.
@@ -76,11 +75,8 @@ class _SequenceTokenizer(abc.ABC):
 class ByteTokenizer(_SequenceTokenizer):
     """Turn strings into the ids of their bytes and back, without loss for any bytes.
 
-    id = byte + 2, with 0 for padding and 1 for the end of the sequence: Tensor2Tensor's byte
-    vocabulary. It has no table or asset, so it runs inside a `tf.function` or a SavedModel without
-    setup.
-
-    The mask of real positions is `ids != ByteTokenizer.pad_id`; the end of the sequence is real.
+    id = byte + 2, with 0 for padding and 1 for the end of the sequence, which is a real position:
+    the mask is `ids != ByteTokenizer.pad_id`. It needs no table or asset.
 
     >>> tokenizer = ByteTokenizer()
     >>> ids = tokenizer.tokenize(tf.constant(["x=1", ""]))
@@ -89,7 +85,7 @@ class ByteTokenizer(_SequenceTokenizer):
     >>> tokenizer.detokenize(ids).numpy().tolist()
     [b'x=1', b'']
 
-    Source: tensor2tensor, `data_generators/text_encoder.py` (`ByteTextEncoder`).
+    Source: tensor2tensor's `ByteTextEncoder`.
     """
 
     vocabulary_size: Final = 256 + _BYTE_SPECIAL_IDS
@@ -101,14 +97,7 @@ class ByteTokenizer(_SequenceTokenizer):
         return tf.cast(self._splitter.split(strings), tf.int32) + _BYTE_SPECIAL_IDS
 
     def detokenize(self, ids: tf.Tensor) -> tf.Tensor:
-        """Decode ids up to the first end of the sequence; skip padding and out-of-range ids.
-
-        Args:
-            ids: integer tensor (..., L).
-
-        Returns:
-            String tensor (...).
-        """
+        """Decode ids up to the first end of the sequence; skip padding and out-of-range ids."""
         ids = tf.cast(ids, tf.int32)
         is_byte = (ids >= _BYTE_SPECIAL_IDS) & (ids < self.vocabulary_size) & ~self._ended(ids)
         alphabet = tf.constant([bytes([value]) for value in range(256)])
@@ -119,14 +108,11 @@ class ByteTokenizer(_SequenceTokenizer):
 class SentencePieceTokenizer(_SequenceTokenizer):
     """Turn strings into ids of learned pieces and back: `detokenize(tokenize(x)) == normalize(x)`.
 
-    A translation must be turned back into text inside the graph. SentencePiece allows this, because
-    its pieces include spaces, so joining them restores case and the spaces around punctuation.
-    (WordPiece, as in `SubwordTokenizer`, does not record whether a space followed "(".) A character
-    that was not learned becomes its UTF-8 bytes, which are also pieces, so no script is unknown.
-
-    Ids 0 and 1 are padding and the end of the sequence (also the decoder's start), as in
-    `ByteTokenizer`. Then come an unknown piece, which no text produces, the 256 bytes, and the
-    learned pieces. The mask of real positions is `ids != pad_id`.
+    Joined pieces restore the text inside the graph, because they include its spaces; WordPiece, as
+    in `SubwordTokenizer`, loses them. A character that was not learned becomes its UTF-8 bytes,
+    which are also pieces, so no script is unknown. Ids 0 and 1 are padding and the end, as in
+    `ByteTokenizer`; then come an unknown piece, which no text produces, the 256 bytes, and the
+    learned pieces.
 
     Args:
         model: a serialized SentencePiece model, as from `learn_sentence_pieces`.
@@ -167,11 +153,7 @@ class SentencePieceTokenizer(_SequenceTokenizer):
 
     @staticmethod
     def normalize(strings: tf.Tensor) -> tf.Tensor:
-        """Return texts in the form that `detokenize` returns.
-
-        They are valid UTF-8, composed (NFC), with one space for each run of spaces and control
-        characters.
-        """
+        """Return texts as `detokenize` does: valid UTF-8, NFC, one space for each run of blanks."""
         valid = tf.strings.unicode_transcode(strings, "UTF-8", "UTF-8")
         composed = tensorflow_text.normalize_utf8(valid, "NFC")
         # SentencePiece represents a space as U+2581.

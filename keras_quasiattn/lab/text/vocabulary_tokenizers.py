@@ -1,7 +1,7 @@
 """Tokenizers with a vocabulary: words, words with byte positions, and WordPiece subwords."""
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import tensorflow as tf
@@ -27,8 +27,7 @@ class VocabularyTokenizer(abc.ABC):
     Args:
         vocabulary: the tokens by id, all different; the first two are `PADDING` and `UNKNOWN`.
         unknown_ids: number of ids U for tokens outside the vocabulary of V tokens. A hash of the
-            token, the same in every process, chooses among id 1 and V … V + U − 2. A word thus
-            always has the same id, and two words share one with probability of about 1/U.
+            token, the same in every process, chooses among id 1 and V … V + U − 2.
 
     Raises:
         ValueError: the vocabulary begins with other tokens or holds a token twice, or `unknown_ids`
@@ -100,8 +99,7 @@ class VocabularyTokenizer(abc.ABC):
 
         Args:
             strings: string tensor (B,). Strings may be empty and need not be UTF-8; B may be 0.
-            max_length: maximum number of ids; a longer string loses its tail. None keeps
-                everything.
+            max_length: number of ids at which a longer string is cut; None cuts nothing.
             length_multiple: pad to a multiple of this, to limit the number of different shapes.
 
         Returns:
@@ -123,6 +121,12 @@ def _filled(rows: tf.RaggedTensor, value: str | int, length: tf.Tensor) -> tf.Te
         [tf.shape(dense)[0], length - tf.shape(dense)[1]], tf.constant(value, dense.dtype)
     )
     return tf.concat([dense, missing], axis=1)
+
+
+def _known(cleaning: str, names: Collection[str]) -> str:
+    if cleaning not in names:
+        raise ValueError(f"cleaning must be one of {', '.join(names)}; got {cleaning!r}")
+    return cleaning
 
 
 class WordTokenizer(VocabularyTokenizer):
@@ -151,9 +155,7 @@ class WordTokenizer(VocabularyTokenizer):
         text_version: int = TEXT_VERSION,
     ) -> None:
         super().__init__(vocabulary, unknown_ids)
-        if cleaning not in CLEANINGS:
-            raise ValueError(f"cleaning must be one of {', '.join(CLEANINGS)}; got {cleaning!r}")
-        self.cleaning = cleaning
+        self.cleaning = _known(cleaning, CLEANINGS)
         self.text_version = text_version
 
     def split(self, strings: tf.Tensor) -> tf.RaggedTensor:
@@ -167,14 +169,8 @@ class SpanTokenizer(VocabularyTokenizer):
     The words are those of the cleaning of the same name. The string itself is not changed, so the
     positions refer to it.
 
-    Args:
-        vocabulary: the words by id; see `VocabularyTokenizer`.
-        cleaning: "pieces", whose words are in lower case, or "cased_pieces".
-        unknown_ids: number of ids for other words; see `VocabularyTokenizer`.
-        text_version: version of the cleaning; 1 for runs that record none.
-
-    Raises:
-        ValueError: the cleaning is unknown, or the vocabulary or `unknown_ids` is unsuitable.
+    The arguments and errors are those of `WordTokenizer`; the cleaning is "pieces", whose words are
+    in lower case, or "cased_pieces".
 
     >>> tokenizer = SpanTokenizer(["[PAD]", "[UNK]", "who", "?"])
     >>> tokens, starts, ends = tokenizer.split_with_offsets(tf.constant(["Qui vécut? "]))
@@ -190,11 +186,7 @@ class SpanTokenizer(VocabularyTokenizer):
         text_version: int = TEXT_VERSION,
     ) -> None:
         super().__init__(vocabulary, unknown_ids)
-        if cleaning not in SPAN_CLEANINGS:
-            raise ValueError(
-                f"cleaning must be one of {', '.join(SPAN_CLEANINGS)}; got {cleaning!r}"
-            )
-        self.cleaning = cleaning
+        self.cleaning = _known(cleaning, SPAN_CLEANINGS)
         self.text_version = text_version
 
     def split_with_offsets(

@@ -56,16 +56,10 @@ _RULES: Final = {
 
 @dataclasses.dataclass
 class GeneratedAlgoLispConfig(tfds.core.BuilderConfig):
-    """How many problems to generate, and from which seed.
+    """How many problems to generate for each split, and from which seed.
 
-    Args:
-        name: name of the config and of its folder. By default it is made from the other settings,
-            so that changed settings never reuse old files.
-        train: number of problems in the training split.
-        validation: number of problems in the validation split.
-        test: number of problems in the test split.
-        seed: determines the problems; a smaller split is the start of a larger one with the same
-            seed.
+    A smaller split is the start of a larger one with the same seed. The name of the config and of
+    its folder is by default made from the other settings.
 
     Raises:
         ValueError: a split would be empty.
@@ -93,20 +87,18 @@ class GeneratedAlgoLisp(tfds.core.ShardBasedBuilder):
     """Generated programs of the AlgoLisp language, and the texts that ask for them.
 
     There is nothing to download. The problems have the form, the language and the size of the
-    published set, and replace it where it is not available. They are different problems, so results
-    on the two cannot be compared. A problem such as
+    published set, but results on the two cannot be compared. A problem such as
 
         given an array of numbers a and a number b , find the product of values in a which
           are greater than b
         [ reduce [ filter a [ partial0 b < ] ] 1 * ]
 
-    is made by expanding a grammar of 140 rules to a depth of one to three. Each rule has several
-    wordings. Each problem has ten tests with the program's own answers. No two problems have the
-    same text and program. A hash of the program, ignoring the names of its arguments, decides the
-    split: no program of one split is in another, whatever the wording and the seed.
+    is made by expanding a grammar of 140 rules, each with several wordings, to a depth of one to
+    three. It has ten tests with the program's own answers. No two problems are equal. A hash of the
+    program, ignoring the names of its arguments, decides the split: no program of one split is in
+    another, whatever the wording and the seed.
 
-    Source: Polosukhin and Skidanov 2018, "Neural Program Search", for the language, the form and
-    the sizes.
+    Source: Polosukhin and Skidanov 2018, "Neural Program Search".
 
     ```python
     builder = GeneratedAlgoLisp(config="paper", data_dir="data")
@@ -155,11 +147,6 @@ def generate_problems(split: str, count: int, seed: int = 0) -> Iterator[Problem
     Every program passes its own ten tests, and their answers differ: each truth value occurs at
     least twice, or there are at least four values. No program of one split is in another, not even
     with different argument names. Recognizing repetitions takes a hundred bytes per problem.
-
-    Args:
-        split: "train", "validation" or "test".
-        count: number of problems.
-        seed: determines the problems; with the same seed, a smaller count gives the first of them.
     """
     seen: set[int] = set()
     for index in itertools.count():

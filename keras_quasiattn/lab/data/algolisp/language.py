@@ -173,15 +173,11 @@ CONSTANTS: Final[Mapping[str, Any]] = {
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Function:
-    """A function of the language that takes no function as an argument.
-
-    `kinds` lists the kind of each argument: one of `kind_of`, or "any" for anything but a function.
-    `compute` may raise ProgramError or ArithmeticError.
-    """
+    """A function of the language that takes no function as an argument."""
 
     name: str
-    kinds: tuple[str, ...]
-    compute: Callable[..., Any]
+    kinds: tuple[str, ...]  # of each argument, as in `kind_of`; "any" is all but a function
+    compute: Callable[..., Any]  # may raise ProgramError or ArithmeticError
 
     def __call__(self, *arguments: Any) -> Any:
         """Check the number and kinds of the arguments, and compute the result."""
@@ -395,14 +391,13 @@ class Program:
     A call is a function's name and its arguments in brackets, `[ + a [ len b ] ]`. A name without
     brackets is a value; functions are values too. `lambda1` and `lambda2` make functions of `arg1`
     (and `arg2`), in which `self` is the function itself; names are looked up where the function is
-    defined. All arguments are evaluated before a call, those of `&&` and `||` too; only `if`
-    evaluates just one branch. `/` rounds integers down. Division by zero, an index out of range,
-    the head of an empty array and arguments of the wrong kind are errors.
+    defined. All arguments are evaluated before a call; only `if` evaluates just one branch. `/`
+    rounds integers down. Division by zero, an index out of range and arguments of the wrong kind
+    are errors.
 
-    Python never executes any part of a program as code, and no program can exceed its limits.
-    `max_steps` limits the number of calls plus the elements and characters that they take and
-    return, and so also limits memory. Functions may be nested 110 deep; integers have at most 4,096
-    bits and ranges 1,000 numbers; arrays hold scalars or arrays of scalars.
+    No program can exceed its limits. Steps are calls plus the elements and characters that they
+    take and return, which also limits memory. Functions may be nested 110 deep; integers have at
+    most 4,096 bits and ranges 1,000 numbers; arrays hold scalars or arrays of scalars.
 
     Args:
         text: tokens separated by spaces.
@@ -429,11 +424,7 @@ class Program:
         _check_names(self.tree, frozenset(self.arguments))
 
     def run(self, inputs: Mapping[str, Any], max_steps: int = MAX_STEPS) -> Any:
-        """Run the program and return a number, truth value, string, array or dictionary.
-
-        Args:
-            inputs: value of each argument by name.
-            max_steps: number of steps after which the program is stopped.
+        """Run the program on the value of each argument, for at most `max_steps` steps.
 
         Raises:
             ProgramError: an input is missing or has another type, or the program fails or exceeds a
@@ -500,17 +491,14 @@ class _Machine:
     def evaluate(self, tree: Tree, scope: _Scope, depth: int) -> _Evaluation:
         if isinstance(tree, str):
             return scope[tree] if tree in scope else _GLOBALS[tree]
-        if tree[0] in scope or tree[0] not in _FORMS:
-            return self._call(tree, scope, depth)
-        if tree[0] == "if":
-            return self._choose(tree, scope, depth)
-        return _Closure(_PARAMETERS[tree[0]], tree[1], scope)
-
-    def _choose(self, tree: Tree, scope: _Scope, depth: int) -> _Task:
-        condition = yield self.evaluate(tree[1], scope, depth)
-        return self.evaluate(tree[2 if self._is_true(condition, "if") else 3], scope, depth)
+        if tree[0] in _PARAMETERS and tree[0] not in scope:
+            return _Closure(_PARAMETERS[tree[0]], tree[1], scope)
+        return self._call(tree, scope, depth)
 
     def _call(self, tree: Tree, scope: _Scope, depth: int) -> _Task:
+        if tree[0] == "if" and "if" not in scope:
+            condition = yield self.evaluate(tree[1], scope, depth)
+            return self.evaluate(tree[2 if self._is_true(condition, "if") else 3], scope, depth)
         arguments = []
         for argument in tree[1:]:
             value = self.evaluate(argument, scope, depth)
