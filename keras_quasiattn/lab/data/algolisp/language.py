@@ -19,7 +19,6 @@ MAX_RANGE: Final = 1000
 MAX_INTEGER_BITS: Final = 4096
 
 _TOKEN = re.compile(r'" "|\S+')  # " " is a constant of the language
-_SHOWN_CHARACTERS = 40
 _TYPE = re.compile(r"(int|bool|string)((?:\[\]){0,2})")
 _TYPE_KINDS = {"int": "number", "bool": "truth value", "string": "string"}
 _KINDS: Final[dict[type, str]] = {
@@ -45,40 +44,29 @@ def parse_program(text: str) -> Tree:
     """Parse a program: brackets, names and constants, separated by spaces.
 
     Raises:
-        ProgramError: there are no tokens, brackets do not match, are empty or nest too deeply, or
-            tokens follow the end; the message gives the position of the token, counted from 1.
+        ProgramError: brackets do not match, are empty or nest too deeply, or it is not one program.
 
     >>> parse_program("[ filter a [ partial0 b < ] ]")
     ['filter', 'a', ['partial0', 'b', '<']]
     """
-    open_calls: list[list[Tree]] = []
-    program: Tree | None = None
-    for place, match in enumerate(_TOKEN.finditer(text), 1):
-        tree: Tree = match.group()
-        if program is not None:
-            raise ProgramError(
-                f"token {place}, {_shorten(match.group())}, comes after the end of the program"
-            )
-        if tree == "[":
-            if len(open_calls) == MAX_NESTING:
-                raise ProgramError(f"token {place} nests brackets more than {MAX_NESTING} deep")
+    open_calls: list[list[Tree]] = [[]]
+    for token in _TOKEN.findall(text):
+        if token == "[":
             open_calls.append([])
-            continue
-        if tree == "]":
-            if not open_calls:
-                raise ProgramError(f"token {place} closes a bracket that was never opened")
-            tree = open_calls.pop()
-            if not tree:
-                raise ProgramError(f"token {place} closes an empty bracket")
-        if open_calls:
-            open_calls[-1].append(tree)
+            if len(open_calls) > 1 + MAX_NESTING:
+                raise ProgramError(f"brackets are nested more than {MAX_NESTING} deep")
+        elif token == "]":
+            call = open_calls.pop()
+            if not call or not open_calls:
+                raise ProgramError("a bracket is empty or was never opened")
+            open_calls[-1].append(call)
         else:
-            program = tree
-    if open_calls:
-        raise ProgramError(f"the program ends with {len(open_calls)} open brackets")
-    if program is None:
-        raise ProgramError("the program is empty")
-    return program
+            open_calls[-1].append(token)
+    if len(open_calls) > 1:
+        raise ProgramError(f"the program ends with {len(open_calls) - 1} open brackets")
+    if len(open_calls[0]) != 1:
+        raise ProgramError(f"expected one program, not {len(open_calls[0])}")
+    return open_calls[0][0]
 
 
 def write_program(tree: Tree) -> str:
@@ -88,10 +76,6 @@ def write_program(tree: Tree) -> str:
     '[ + a [ len b ] ]'
     """
     return tree if isinstance(tree, str) else f"[ {' '.join(map(write_program, tree))} ]"
-
-
-def _shorten(text: str) -> str:
-    return repr(text) if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]!r}..."
 
 
 # The values of programs: numbers, truth values, strings, arrays, dictionaries and functions.
@@ -140,10 +124,8 @@ def _check_element(value: Any) -> None:
     if kind not in _SCALARS and (
         kind != "array" or not all(kind_of(element) in _SCALARS for element in value)
     ):
-        raise ProgramError(
-            "an array can only hold numbers, truth values, strings and arrays of these, "
-            f"not {'nested array' if kind == 'array' else kind}"
-        )
+        found = "nested array" if kind == "array" else kind
+        raise ProgramError(f"an array can only hold scalars and arrays of these, not {found}")
 
 
 def _check_kinds(name: str, kinds: Sequence[str], arguments: Sequence[Any]) -> None:
@@ -267,11 +249,9 @@ def _split(text: str, delimiter: str) -> list[str]:
 
 
 def _insert(dictionary: dict, key: Any, value: Any) -> dict:
-    for kind in (kind_of(key), kind_of(value)):
+    for kind in map(kind_of, (key, value)):
         if kind not in _SCALARS:
-            raise ProgramError(
-                f"a dictionary can only hold numbers, truth values and strings, not {kind}"
-            )
+            raise ProgramError(f"a dictionary can only hold scalars, not {kind}")
     return {**dictionary, key: value}
 
 
@@ -346,7 +326,6 @@ _Task = Generator[_Evaluation, Any, _Evaluation]
 _Scope = Mapping[str, Any]
 
 _PARAMETERS: Final = {"lambda1": ("arg1",), "lambda2": ("arg1", "arg2")}
-_FORMS: Final = {"if": 3, "lambda1": 1, "lambda2": 1}
 _HIGHER_ORDER: Final = {
     "reduce": ("array", "any", "function"),
     "map": ("array", "function"),
@@ -354,6 +333,11 @@ _HIGHER_ORDER: Final = {
     "invoke1": ("function", "any"),
     "combine": ("function", "function"),
     **{f"partial{place}": ("any", "function") for place in range(3)},
+}
+_ARITIES: Final = {
+    **{name: len(function.kinds) for name, function in FUNCTIONS.items()},
+    **{name: len(kinds) for name, kinds in _HIGHER_ORDER.items()},
+    **{"if": 3, "lambda1": 1, "lambda2": 1},
 }
 
 
@@ -443,23 +427,20 @@ class Program:
 def _check_names(tree: Tree, names: frozenset[str]) -> None:
     """Reject unknown names, and calls that are wrong whatever the inputs are."""
     if isinstance(tree, str):
-        if tree in _FORMS and tree not in names:
+        if tree in _ARITIES and tree not in _GLOBALS and tree not in names:
             raise ProgramError(f"{tree} is not a value; it can only be called")
         if tree not in names and tree not in _GLOBALS:
-            raise ProgramError(f"unknown name {_shorten(tree)}")
+            raise ProgramError(f"unknown name {tree[:40]!r}")
         return
     head, *arguments = tree
     if not isinstance(head, str):
         raise ProgramError("a call begins with a bracket; expected the name of a function")
     if head not in names:
-        if head not in _FORMS:
+        if head not in _ARITIES:
             _check_names(head, names)
-        if head in CONSTANTS:
             raise ProgramError(f"{head} is not a function")
-        known = FUNCTIONS[head].kinds if head in FUNCTIONS else _HIGHER_ORDER.get(head, ())
-        wanted = _FORMS.get(head, len(known))
-        if len(arguments) != wanted:
-            raise ProgramError(f"{head} takes {wanted} arguments, not {len(arguments)}")
+        if len(arguments) != _ARITIES[head]:
+            raise ProgramError(f"{head} takes {_ARITIES[head]} arguments, not {len(arguments)}")
         if head in _PARAMETERS:
             names = names.union(_PARAMETERS[head], ["self"])
     for argument in arguments:
