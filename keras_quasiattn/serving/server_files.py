@@ -82,7 +82,7 @@ def add_model(target: Path, name: str) -> None:
     """
     from google.protobuf import text_format
 
-    with locked(target / MODELS):
+    with locked(target / ".lock"):
         config = read_models(target)
         models = config.model_config_list.config
         if name not in [model.name for model in models]:
