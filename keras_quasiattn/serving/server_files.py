@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-from keras_quasiattn.errors import UserError
+from keras_quasiattn.errors import FileError, UserError
 from keras_quasiattn.files import atomic_file, locked
 
 GRAPH: Final = "saved_model.pb"
@@ -82,13 +82,16 @@ def add_model(target: Path, name: str) -> None:
     """
     from google.protobuf import text_format
 
-    with locked(target / ".lock"):
-        config = read_models(target)
-        models = config.model_config_list.config
-        if name not in [model.name for model in models]:
-            models.add(name=name, base_path=f"{MOUNT}/{name}", model_platform="tensorflow")
-            with atomic_file(target / MODELS) as temporary:
-                temporary.write_text(text_format.MessageToString(config), encoding="utf-8")
-        if not (target / BATCHING).exists():
-            with atomic_file(target / BATCHING) as temporary:
-                temporary.write_text(_BATCHING, encoding="utf-8")
+    try:
+        with locked(target / ".lock"):
+            config = read_models(target)
+            models = config.model_config_list.config
+            if name not in [model.name for model in models]:
+                models.add(name=name, base_path=f"{MOUNT}/{name}", model_platform="tensorflow")
+                with atomic_file(target / MODELS) as temporary:
+                    temporary.write_text(text_format.MessageToString(config), encoding="utf-8")
+            if not (target / BATCHING).exists():
+                with atomic_file(target / BATCHING) as temporary:
+                    temporary.write_text(_BATCHING, encoding="utf-8")
+    except OSError as error:
+        raise FileError(f"cannot write {target}: {error.strerror or error}") from error

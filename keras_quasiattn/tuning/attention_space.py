@@ -20,13 +20,12 @@ def choose_attention(
 ) -> dict[str, Any]:
     """Declare which attention to use, and its options, as hyperparameters; return the choice.
 
-    Call it in the function that builds your model, and pass that function to any KerasTuner tuner;
-    no task or run folder is needed. The hyperparameters are `name` and, active only if that
-    attention is chosen, "`name`.ATTENTION.OPTION". By default every attention keeps its default
-    options and is tried equally often: the best of a hundred configurations of one attention cannot
-    be compared with the best of three of another. Values of one option may have several types, such
-    as `{"entmax": {"alpha": [1.5, "learned"]}}`; KerasTuner, whose choices have one type, then
-    shows their JSON.
+    Call it in the function that builds your model, and pass that function to any KerasTuner tuner.
+    The hyperparameters are `name` and, active only if that attention is chosen,
+    "`name`.ATTENTION.OPTION". By default every attention keeps its default options and is tried
+    equally often: the best of a hundred configurations of one attention cannot be compared with the
+    best of three of another. Values of several types, such as `{"entmax": {"alpha": [1.5,
+    "learned"]}}`, are shown as JSON, because KerasTuner's choices have one type.
 
     Args:
         hp: the hyperparameters that KerasTuner passes to the function.

@@ -212,14 +212,10 @@ class _Trial:
             items = np.concatenate(scores)
             return float(items.mean()), items
         self.figure = metric
-        arguments = {"verbose": 0}
-        if isinstance(data, tuple):
-            x, y, *weights = data
-            figures = model.evaluate(
-                x, y, sample_weight=weights[0] if weights else None, return_dict=True, **arguments
-            )
-        else:
-            figures = model.evaluate(data, return_dict=True, **arguments)
+        named = zip(
+            ("x", "y", "sample_weight"), data if isinstance(data, tuple) else (data,), strict=False
+        )
+        figures = model.evaluate(**dict(named), return_dict=True, verbose=0)
         if metric not in figures:
             known = ", ".join(sorted(figures))
             raise ValueError(

@@ -37,11 +37,10 @@ def write_report(
 ) -> list[Path]:
     """Write one HTML page about runs and exported models, and its figures as SVG and PNG.
 
-    The page shows the metrics of the runs and of simple baselines, confused classes, right answers
-    and mistakes with their weights, heat maps, and learning curves. Runs that differ only in their
-    seed share a curve and a name; everything else on the page is about the first finished one of
-    them. If runs of one model differ in more, the page adds the names of their folders, and a table
-    lists the differences. The page is self-contained.
+    The page, which is self-contained, shows the metrics of the runs and of simple baselines,
+    confused classes, right answers and mistakes with their weights, heat maps, and learning curves.
+    Runs that differ only in their seed share a curve and a name; everything else is about the first
+    finished one of them. If runs of one model differ in more, a table lists the differences.
 
     Args:
         sources: folders of runs, finished or not, and of exported models (the folder of a version).

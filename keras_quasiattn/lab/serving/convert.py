@@ -54,9 +54,8 @@ def convert(
     tokens. The task's vocabulary and `about.json`, with the ids of the task's example, are written
     to the same folder.
 
-    The runtime then loads the file and answers batches of one and of several rows, of several
-    lengths, with padding and with an empty row. The folder gets its final name only if these
-    answers match the model's.
+    The folder gets its final name only if the runtime, which loads the file and answers batches of
+    several sizes with padding and with an empty row, answers like the model.
 
     Args:
         folder: the finished run.
@@ -72,8 +71,8 @@ def convert(
 
     Raises:
         UserError: the run is not finished; the runtime is unknown, not installed or cannot run this
-            model; the name or version is invalid; the version already exists; the folder cannot be
-            written; or the runtime's answers differ.
+            model, or its answers differ; the name or version is invalid, or exists; or the folder
+            cannot be written.
 
     ```python
     folder = RunFolder.open("runs/snli", finished=True)

@@ -45,12 +45,11 @@ def export(
     The SavedModel has two signatures, `serving_default` (strings) and `token_ids`, which return
     dictionaries. The text processing is part of the graph. A process that loads it needs tensorflow
     and the kernels of tensorflow-text, but neither Keras nor this package. `assets.extra` holds
-    warm-up requests for the server with their answers, and a description of the model that includes
-    its vocabulary. `README.md` is the model card. `load` loads the version in Python.
+    warm-up requests with their answers, the vocabulary and a description, `README.md` is the model
+    card. `load` loads the version in Python.
 
-    `export` writes the version to a temporary folder and loads it again. The folder gets its final
-    name only if the exported model gives the same answer to the task's example as the original, so
-    a server that watches `target/name` never sees an incomplete version.
+    The version gets its final name, which a server may be watching, only if it was loaded again and
+    gave the same answer to the task's example as the original.
 
     Args:
         folder: the finished run.
@@ -59,20 +58,18 @@ def export(
         name: name of the model. Defaults to the run folder's name.
         version: positive version number. Defaults to one more than the highest existing one.
         quantized: the quantized model to export instead of the run's own.
-        compiled: whether XLA compiles the model, but not text processing, when the graph is loaded,
-            once for each of a few lengths and batch sizes. Warm-up requests make a server compile
-            before it answers. This is for CPUs, where a server needs
-            `--xla_cpu_compilation_enabled=true`, and for models that answer in one call (classify,
-            pairs, rank). Defaults to False.
+        compiled: whether XLA compiles the model, but not text processing, where it is loaded, once
+            for each of a few lengths and batch sizes, before the server answers. For CPUs, where a
+            server needs `--xla_cpu_compilation_enabled=true`, and for models that answer in one
+            call (classify, pairs, rank). Defaults to False.
 
     Returns:
         The folder of the version.
 
     Raises:
-        UserError: the run is not finished; the name or version is invalid; the version already
-            exists; the folder cannot be written; the exported model answers differently; a model to
-            compile needs more than one call; the TensorFlow Serving API is not installed; or
-            `models.config` is damaged.
+        UserError: the run is not finished; the name or version is invalid, or exists; the folder
+            cannot be written; the exported model answers differently; a model to compile needs more
+            than one call; the TensorFlow Serving API is missing; or `models.config` is damaged.
 
     ```python
     folder = RunFolder.open("runs/mlu-coda", finished=True)

@@ -47,16 +47,9 @@ def load(model: str | Path, folder: str | Path = "saved_models") -> "ExportedMod
 class ExportedModel:
     """An exported model that takes strings; `load` returns it.
 
-    Args:
-        path: the folder of a version, with `saved_model.pb`.
-
     Attributes:
-        path: that folder.
+        path: the folder of its version, with `saved_model.pb`.
         about: its description: task, options, data, metrics and an example; {} if it has none.
-
-    Raises:
-        UserError: the folder holds no SavedModel, it does not load, or a file differs from its hash
-            in the manifest.
     """
 
     def __init__(self, path: Path) -> None:
@@ -76,11 +69,8 @@ class ExportedModel:
     def __call__(self, inputs: Sequence[str]) -> list[dict[str, Any]]:
         """Return one answer per input, as plain Python values.
 
-        Tokens, weights and gates end with the text; the other outputs are those of the signature
-        `serving_default`.
-
-        Args:
-            inputs: a list of strings; tabs separate the texts of one input.
+        Tabs separate the texts of one input. Tokens, weights and gates end with the text; the other
+        outputs are those of the signature `serving_default`.
 
         Raises:
             UserError: `inputs` is one string, or an input has more or fewer texts than the model
