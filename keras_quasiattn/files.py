@@ -58,23 +58,20 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
     power failure, `folder` is complete or absent.
     """
     temporary = folder.with_name(f"{_prefix()}{uuid.uuid4().hex}-{folder.name}")
-    missing = [parent for parent in folder.parents if not parent.exists()]
-    try:
-        temporary.parent.mkdir(parents=True, exist_ok=True)
-        for entry in filter(is_stale, folder.parent.iterdir()):
-            shutil.rmtree(entry, ignore_errors=True)
-        yield temporary
-        for path in (*temporary.rglob("*"), temporary):
-            _synchronise(path)
-        temporary.rename(folder)
-        _synchronise(folder.parent)
-    except OSError as error:
-        raise FileError(f"cannot write {folder}: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-        for parent in missing:  # parents that are in use are not empty and stay
-            with contextlib.suppress(OSError):
-                parent.rmdir()
+    with no_empty_folder(folder.parent):
+        try:
+            temporary.parent.mkdir(parents=True, exist_ok=True)
+            for entry in filter(is_stale, folder.parent.iterdir()):
+                shutil.rmtree(entry, ignore_errors=True)
+            yield temporary
+            for path in (*temporary.rglob("*"), temporary):
+                _synchronise(path)
+            temporary.rename(folder)
+            _synchronise(folder.parent)
+        except OSError as error:
+            raise FileError(f"cannot write {folder}: {error.strerror or error}") from error
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 @contextlib.contextmanager

@@ -2,24 +2,21 @@
 
 from typing import Any
 
-_TINY = {"hidden_dim": 128, "intermediate_dim": 512, "num_heads": 4, "dropout": 0.1}
-_BASE = {"hidden_dim": 512, "intermediate_dim": 2048, "num_heads": 8, "dropout": 0.1}
+
+def _size(num_layers: int, hidden_dim: int, num_heads: int, **others: bool) -> dict[str, Any]:
+    sizes = {"hidden_dim": hidden_dim, "intermediate_dim": 4 * hidden_dim, "num_heads": num_heads}
+    return {**sizes, "dropout": 0.1, "num_layers": num_layers, **others}
+
 
 # Constructor arguments of `Transformer`.
 TRANSFORMER_SIZES: dict[str, dict[str, Any]] = {
-    "tiny": {**_TINY, "num_layers": 2},
-    "small": {
-        "num_layers": 2,
-        "hidden_dim": 256,
-        "intermediate_dim": 1024,
-        "num_heads": 4,
-        "dropout": 0.1,
-    },
-    "base": {**_BASE, "num_layers": 6},
-    "base_single_gpu": {**_BASE, "num_layers": 6},
-    "universal_tiny": {**_TINY, "num_layers": 8, "universal": True},
-    "adaptive_universal_tiny": {**_TINY, "num_layers": 4, "universal": True, "adaptive": True},
-    "universal_small": {**_BASE, "num_layers": 6, "universal": True},
+    "tiny": _size(2, 128, 4),
+    "small": _size(2, 256, 4),
+    "base": _size(6, 512, 8),
+    "base_single_gpu": _size(6, 512, 8),
+    "universal_tiny": _size(8, 128, 4, universal=True),
+    "adaptive_universal_tiny": _size(4, 128, 4, universal=True, adaptive=True),
+    "universal_small": _size(6, 512, 8, universal=True),
 }
 
 

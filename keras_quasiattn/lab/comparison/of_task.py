@@ -132,19 +132,13 @@ def _begin(folder: Path, task: Task, split: str) -> None:
     about = {**task.config(), "task": task.name, "split": split, "data": task.describe_data()}
     about = json.loads(json.dumps(about))
     if file.exists():
-        try:
-            begun = json.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            begun = None
-        if not isinstance(begun, dict):
-            raise UserError(f"{file} is damaged: it does not say what was compared")
-        differing = [name for name in about if begun.get(name) != about[name]]
+        begun = _read(file)
         options = begun.get("options")
-        if "options" in differing and isinstance(options, dict):
-            differing.remove("options")
-            differing += [
-                name for name, value in about["options"].items() if options.get(name) != value
-            ]
+        begun |= options if isinstance(options, dict) else {}
+        now = {**about, **about["options"]}
+        differing = [
+            name for name, value in now.items() if name != "options" and begun.get(name) != value
+        ]
         if differing:
             raise UserError(
                 f"{folder} holds a comparison with another {', '.join(differing)}: "
