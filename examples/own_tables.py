@@ -17,8 +17,6 @@ from typing import Any
 
 from keras_quasiattn.files import atomic_file
 from keras_quasiattn.lab.tasks import get
-from keras_quasiattn.lab.tasks.classify_data import load_texts
-from keras_quasiattn.lab.tasks.pair_data import load_pairs
 
 COLUMNS = {"classify": ("text", "label"), "pairs": ("first", "second", "label")}
 
@@ -40,9 +38,10 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rows", type=int, help="training rows to draw; default all")
     arguments = parser.parse_args()
-    options = get(arguments.task).presets[arguments.preset].data
-    load = load_texts if arguments.task == "classify" else load_pairs
-    data, _ = load(arguments.preset, options, Path(os.environ.get("QUASIATTN_DATA_DIR", "data")))
+    task = get(arguments.task)
+    options = task.presets[arguments.preset].data
+    data_dir = Path(os.environ.get("QUASIATTN_DATA_DIR", "data"))
+    data, _ = task.sources[arguments.preset].load(options, data_dir)
     arguments.folder.mkdir(parents=True, exist_ok=True)
     # What the preset itself holds out of the training split belongs to it here.
     training = ["train", "validation"] if "validation_share" in options else ["train"]

@@ -27,8 +27,7 @@ from keras_quasiattn.files import atomic_file
 from keras_quasiattn.lab.data import ReadingTexts
 from keras_quasiattn.lab.data.questions import find_answer
 from keras_quasiattn.lab.tasks import get
-from keras_quasiattn.lab.tasks.held_out import SPLITS
-from keras_quasiattn.lab.tasks.read_data import load_questions
+from keras_quasiattn.lab.tasks.preset import SPLITS
 
 PARAGRAPHS = 3  # for each question
 _TOGETHER = 500  # questions compared with all paragraphs at once, which bounds the memory
@@ -71,7 +70,7 @@ def main() -> None:
     if there:
         parser.error(f"--folder: {arguments.folder} has a file of {', '.join(there)}; name another")
     try:
-        whole, _ = load_questions("squad_part", {**options, "train_share": 1.0}, data_dir)
+        whole, _ = get("read").sources["squad_part"].load(options, data_dir)
     except UserError as error:
         parser.exit(1, f"{parser.prog}: {error}\n")
     chosen = {**whole.splits, "train": whole.splits["train"].part(options["train_share"])}

@@ -10,7 +10,7 @@ import tiny_mlu
 
 from keras_quasiattn import __version__
 from keras_quasiattn.lab import tasks
-from keras_quasiattn.lab.tasks import sentences
+from keras_quasiattn.lab.tasks import catalogue
 from keras_quasiattn.lab.training import RunFolder
 
 COMMANDS = [
@@ -127,8 +127,8 @@ def test_every_model_and_option_has_a_sentence_and_no_sentence_is_left_over() ->
         for model in task.models
         for option in preset.for_model(model).options()
     }
-    assert (set(sentences.MODELS), set(sentences.OPTIONS)) == (models, options)
-    assert all(sentences.MODELS.values()) and all(sentences.OPTIONS.values())
+    assert (set(catalogue.MODELS), set(catalogue.OPTIONS)) == (models, options)
+    assert all(catalogue.MODELS.values()) and all(catalogue.OPTIONS.values())
 
 
 def test_help_of_a_task_names_its_models_and_presets(run_cli: Any) -> None:

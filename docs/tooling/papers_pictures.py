@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from keras_quasiattn.lab.tasks.pair_data import load_pairs
 from keras_quasiattn.lab.training import RunFolder
 from keras_quasiattn.report.attention_figures import shares
 from keras_quasiattn.report.figures import histograms
@@ -150,7 +149,7 @@ def conflict_section(runs: Path, data: Path) -> str:
         said = [_said(run.answers([f"{first}\t{second}"])[0]) for run in models.values()]
         table.append((first, second, *said))
     task = models["attention"].task
-    pairs, _ = load_pairs("quora_part", task.options.data, data)
+    pairs, _ = task.sources["quora_part"].load(task.options.data, data)
     test = pairs.splits["test"]
     texts = task.texts("test", len(test))
     duplicates = test.labels == pairs.classes.index("duplicate")

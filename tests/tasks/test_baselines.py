@@ -6,7 +6,7 @@ import tiny_texts
 
 from keras_quasiattn.lab.data import LabelledTexts, TextPairs
 from keras_quasiattn.lab.data.labelled_texts import text_array
-from keras_quasiattn.lab.tasks.baselines import bag_of_pairs, bag_of_words, simple_figures
+from keras_quasiattn.lab.tasks.baselines import bag_of_words, simple_figures
 from keras_quasiattn.lab.tasks.faithfulness import faithfulness
 
 CLASSES = sorted(tiny_texts.WORDS)
@@ -45,7 +45,7 @@ def test_pairs_are_known_by_what_their_texts_have_in_common() -> None:
         others = [f"w{word}" for word in generator.integers(0, 1000, 6)]
         same = number % 2
         rows.append((" ".join(words), " ".join(words[::-1] if same else others), same))
-    probabilities = bag_of_pairs(pairs(rows[:100]), pairs(rows[100:]), 2)
+    probabilities = bag_of_words(pairs(rows[:100]), pairs(rows[100:]), 2)
     assert np.mean(probabilities.argmax(axis=1) == [row[2] for row in rows[100:]]) > 0.9
 
 

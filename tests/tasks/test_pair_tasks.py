@@ -7,13 +7,13 @@ import pytest
 import tiny_pairs
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.tasks import Task, get, pair_presets, rank_presets
+from keras_quasiattn.lab.tasks import Task, get, pair_presets
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER
 from keras_quasiattn.lab.training import RunFolder, train
 from keras_quasiattn.lab.training.finishing import compile_for
 
-PRESETS = {"pairs": pair_presets.PRESETS, "rank": rank_presets.PRESETS}
-MODELS = {"pairs": pair_presets.MODELS, "rank": rank_presets.MODELS}
+PRESETS = {"pairs": pair_presets.PRESETS, "rank": pair_presets.RANK_PRESETS}
+MODELS = {"pairs": pair_presets.MODELS, "rank": pair_presets.RANK_MODELS}
 EVERY_MODEL = [
     pytest.param(
         task, model, marks=pytest.mark.long if task == "rank" and model in MODELS["pairs"] else []

@@ -9,8 +9,7 @@ import tensorflow
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab import tasks
 from keras_quasiattn.lab.tasks import Preset, Task, TrainingSettings
-from keras_quasiattn.lab.tasks.catalogue import chosen_options
-from keras_quasiattn.lab.tasks.sentences import OPTIONS
+from keras_quasiattn.lab.tasks.catalogue import OPTIONS, chosen_options
 
 TRAINING = TrainingSettings(
     steps=8, batch_size=4, learning_rate=1e-3, warmup_steps=2, checkpoint_every=2, clip_norm=1.0

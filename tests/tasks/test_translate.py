@@ -9,7 +9,7 @@ import tensorflow as tf
 import tiny_sequences
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.tasks import Task, get, translate_presets
+from keras_quasiattn.lab.tasks import Task, get, sequence_presets
 from keras_quasiattn.lab.training import RunFolder, train
 from keras_quasiattn.metrics import bleu
 from keras_quasiattn.models import greedy_search
@@ -209,7 +209,7 @@ REPRESENTATIVE = ("transformer_coda", "seq2seq_attention")
     "model",
     [
         pytest.param(model, marks=[] if model in REPRESENTATIVE else pytest.mark.long)
-        for model in translate_presets.MODELS
+        for model in sequence_presets.MODELS
     ],
 )
 def test_every_model_is_made_and_its_batches_fit(model: str, folder: Path) -> None:

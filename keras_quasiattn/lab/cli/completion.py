@@ -7,8 +7,7 @@ from click.shell_completion import CompletionItem
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab import tasks
-from keras_quasiattn.lab.tasks.catalogue import usual_model
-from keras_quasiattn.lab.tasks.sentences import MODELS, OPTIONS
+from keras_quasiattn.lab.tasks.catalogue import MODELS, OPTIONS, usual_model
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 

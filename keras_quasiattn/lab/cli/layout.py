@@ -3,7 +3,7 @@
 import click
 
 from keras_quasiattn.lab import tasks
-from keras_quasiattn.lab.tasks.sentences import MODELS
+from keras_quasiattn.lab.tasks.catalogue import MODELS
 
 
 class Command(click.Command):

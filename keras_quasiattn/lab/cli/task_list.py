@@ -6,8 +6,7 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab import tasks
 from keras_quasiattn.lab.cli.completion import complete_model, complete_preset, complete_task
 from keras_quasiattn.lab.cli.layout import TaskCommand, write_models_and_presets, write_names
-from keras_quasiattn.lab.tasks.catalogue import chosen_options, usual_model
-from keras_quasiattn.lab.tasks.sentences import OPTIONS
+from keras_quasiattn.lab.tasks.catalogue import OPTIONS, chosen_options, usual_model
 
 
 @click.command(

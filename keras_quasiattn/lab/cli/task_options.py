@@ -26,7 +26,7 @@ from keras_quasiattn.lab.cli.completion import (
 from keras_quasiattn.lab.cli.loading import load
 from keras_quasiattn.lab.tasks.catalogue import chosen_options, usual_model
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER, check_place, has_encoder
-from keras_quasiattn.lab.tasks.held_out import SPLITS
+from keras_quasiattn.lab.tasks.preset import SPLITS
 
 _OPTIONS = (
     click.argument("task", shell_complete=complete_task),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from keras_quasiattn.lab.tasks.held_out import SPLITS
+from keras_quasiattn.lab.tasks.preset import SPLITS
 from keras_quasiattn.lab.training import RunFolder
 from keras_quasiattn.lab.training.config import flat
 

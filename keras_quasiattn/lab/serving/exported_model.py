@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.tasks.batches import plain
-from keras_quasiattn.lab.tasks.pair_task import split_input
+from keras_quasiattn.lab.tasks.pairs import split_input
 from keras_quasiattn.manifest import MANIFEST, check_hashes
 from keras_quasiattn.serving.server_files import ABOUT, highest_version
 

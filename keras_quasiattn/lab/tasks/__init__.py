@@ -1,16 +1,14 @@
 """The tasks: each has its data, tokenizer, models, metrics and presets."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.extras import lazy_attributes, require
 from keras_quasiattn.lab.tasks.catalogue import CATALOGUE, Entry
-from keras_quasiattn.lab.tasks.preset import Preset
-from keras_quasiattn.lab.tasks.settings import TrainingSettings
+from keras_quasiattn.lab.tasks.preset import Preset, TrainingSettings
 
 if TYPE_CHECKING:
-    from keras_quasiattn.lab.tasks.task import ServingSignature, Task
-    from keras_quasiattn.lab.tasks.tokenized_texts import TokenizedTexts
+    from keras_quasiattn.lab.tasks.task import ServingSignature, Task, TokenizedTexts
 
 __all__ = [
     "Preset",
@@ -22,18 +20,12 @@ __all__ = [
     "describe",
     "get",
 ]
-_lazy = lazy_attributes(
-    __name__,
-    {"ServingSignature": "task", "Task": "task", "TokenizedTexts": "tokenized_texts"},
-    extra="tasks",
+__getattr__ = lazy_attributes(
+    __name__, dict.fromkeys(("ServingSignature", "Task", "TokenizedTexts"), "task"), extra="tasks"
 )
 
 # Name to "module:class". `get` imports the module on demand, since some modules import a lot.
-_TASKS: dict[str, str] = {name: entry.home for name, entry in CATALOGUE.items()}
-
-
-def __getattr__(name: str) -> Any:
-    return _lazy(name)
+_TASKS: dict[str, str] = {name: entry.location for name, entry in CATALOGUE.items()}
 
 
 def available() -> tuple[str, ...]:

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from keras_quasiattn.extras import require
-from keras_quasiattn.lab.data import LabelledTexts, TextPairs
 from keras_quasiattn.lab.tasks.measured import Measured
 from keras_quasiattn.metrics import classification_figures
 
@@ -42,44 +41,38 @@ def rights(examples: Any, probabilities: np.ndarray) -> np.ndarray:
     return (probabilities.argmax(axis=1) == examples.labels).astype(np.float64)
 
 
-def bag_of_words(train: LabelledTexts, texts: LabelledTexts, classes: int) -> np.ndarray:
-    """Return the class probabilities of a logistic regression on the TF-IDF weights of the words.
+def bag_of_words(train: Any, examples: Any, classes: int) -> np.ndarray:
+    """Return the class probabilities of a logistic regression on the words of texts or pairs.
+
+    The features of a text are the TF-IDF weights of its words. Those of a pair are, with such
+    weights a and b: a, b, |a − b|, a·b, the cosine, and the shares of the words, and of the
+    neighbouring words, that both texts have.
 
     Args:
-        train: the training texts, at least one; of more than 30,000, evenly spaced ones are used.
-        texts: the texts to answer.
-        classes: the number of classes; one without a training text has probability 0.
+        train: the training examples, at least one; of more than 30,000, evenly spaced ones are
+            used.
+        examples: the examples to answer.
+        classes: the number of classes; one without a training example has probability 0.
 
     Returns:
-        (texts, classes).
+        (examples, classes).
     """
-    train = _some(train)
-    weigh = _tf_idf(train.texts.tolist())
-    return _regression(weigh(train.texts), train.labels, weigh(texts.texts), classes, _C_OF_TEXTS)
+    train = train.where(np.arange(len(train)) % -(-len(train) // _MOST) == 0)
+    weigh = _tf_idf([text for column in train.columns.values() for text in column])
 
-
-def bag_of_pairs(train: TextPairs, pairs: TextPairs, classes: int) -> np.ndarray:
-    """Return the class probabilities of a logistic regression on pairs of texts.
-
-    The features are, with a and b the TF-IDF weights of the words of the texts: a, b, |a − b|, a·b,
-    the cosine, and the shares of the words, and of the neighbouring words, that both texts have.
-    """
-    train = _some(train)
-    weigh = _tf_idf([*train.first, *train.second])
-
-    def features(some: TextPairs) -> Any:
-        a, b = weigh(some.first), weigh(some.second)
-        shares = np.array(list(map(_shares, some.first, some.second)))
+    def features(some: Any) -> Any:
+        columns = list(some.columns.values())
+        if len(columns) == 1:
+            return weigh(columns[0])
+        a, b = map(weigh, columns)
+        shares = np.array(list(map(_shares, *columns)))
         cosines = np.asarray(a.multiply(b).sum(axis=1))  # (pairs, 1): the rows have length 1
         dense = np.concatenate([shares, cosines], axis=1)
         sparse = require("scipy.sparse", "tasks")
         return sparse.hstack([a, b, abs(a - b), a.multiply(b), dense], format="csr")
 
-    return _regression(features(train), train.labels, features(pairs), classes, _C_OF_PAIRS)
-
-
-def _some(train: Any) -> Any:
-    return train.where(np.arange(len(train)) % -(-len(train) // _MOST) == 0)
+    strength = _C_OF_TEXTS if len(train.columns) == 1 else _C_OF_PAIRS
+    return _regression(features(train), train.labels, features(examples), classes, strength)
 
 
 def _tf_idf(texts: Sequence[bytes]) -> Any:

@@ -7,10 +7,14 @@ from typing import Any
 from keras_quasiattn.lab.tasks.attention_options import attention
 from keras_quasiattn.lab.tasks.encoder_options import ENCODER_OPTIONS, UNUSED
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER
-from keras_quasiattn.lab.tasks.held_out import HELD_OUT, OWN_TABLE
-from keras_quasiattn.lab.tasks.preset import Preset
-from keras_quasiattn.lab.tasks.settings import TrainingSettings
-from keras_quasiattn.lab.tasks.word_options import WORD_OPTIONS
+from keras_quasiattn.lab.tasks.preset import (
+    HELD_OUT,
+    OWN_TABLE,
+    WORD_OPTIONS,
+    Preset,
+    TrainingSettings,
+    constant_rate,
+)
 from keras_quasiattn.sizes import TRANSFORMER_SIZES
 
 # The models that are a TextClassifier: the `encoder` and the `attention` of each.
@@ -24,25 +28,11 @@ TEXT_CLASSIFIERS: Mapping[str, tuple[str, str]] = {
     "words_soft": ("convolution", "soft"),
 }
 MODELS = (*TEXT_CLASSIFIERS, "transformer_coda", "transformer", ENCODER)
-_BILSTM = {
-    "embedding_dim": 100,
-    "units": 100,
-    "num_layers": 2,
-    "merge_mode": "concat",
-    "embedding_dropout": 0.5,
-    "dropout": 0.5,
-    "train_embedding": True,
-}
+_SIZES = {"embedding_dim": 100, "units": 100}
+_DROPOUT = {"embedding_dropout": 0.5, "dropout": 0.5, "train_embedding": True}
+_BILSTM = {**_SIZES, "num_layers": 2, "merge_mode": "concat", **_DROPOUT}
 # A state depends on its word only, so an open gate shows which word decides.
-_WORDS = {
-    "embedding_dim": 100,
-    "units": 100,
-    "num_layers": 1,
-    "kernel_size": 1,
-    "embedding_dropout": 0.5,
-    "dropout": 0.5,
-    "train_embedding": True,
-}
+_WORDS = {**_SIZES, "num_layers": 1, "kernel_size": 1, **_DROPOUT}
 _GATES = {
     "gate_network": "bilstm",
     "gate_units": 100,
@@ -78,43 +68,34 @@ def _preset(
     training: TrainingSettings,
     *,
     window: int,
-    bilstm: Mapping[str, Any] | None = None,
-    gates: Mapping[str, Any] | None = None,
-    words: Mapping[str, Any] | None = None,
-    transformer: Mapping[str, Any] | None = None,
-    encoder: Mapping[str, Any] | None = None,
+    transformer: Mapping[str, Any],
+    **more: Any,
 ) -> Preset:
     """Return a preset with options for all models.
 
     Args:
+        summary: one line on the purpose.
+        data: data options besides those that all presets share.
+        training: the training settings.
         window: positions on each side of the window of local attention; half the paper's window.
-        bilstm: values that override the defaults of the BiLSTM models.
-        gates: values that override the defaults of the gates.
-        words: values that override the defaults of `words_gated` and `words_soft`.
         transformer: values that override the defaults of the Transformers; data and training
             options by dotted name.
-        encoder: in the same way, values that override the defaults of a pretrained encoder.
+        **more: further arguments of `Preset`.
     """
-    recurrent = {**_BILSTM, **(bilstm or {})}
-    local = {**_WORDS, **(words or {})}
-    transformers = {**_TENSOR2TENSOR, **(transformer or {})}
+    transformers = {**_TENSOR2TENSOR, **transformer}
     return Preset(
-        summary=summary,
-        data={
-            "vocabulary_size": 30_000,
-            **WORD_OPTIONS,
-            "length_multiple": 1,
-            **data,
-        },
-        model={},
+        summary,
+        {"vocabulary_size": 30_000, **WORD_OPTIONS, "length_multiple": 1, **data},
+        {},
+        training,
         by_model={
-            "bilstm_gated": {**recurrent, **_GATES, **(gates or {})},
-            "bilstm_soft": recurrent,
-            "bilstm_local": {**recurrent, "window": window},
-            "bilstm_none": recurrent,
-            "bilstm_coda": {**recurrent, **attention("coda"), "num_heads": 4},
+            "bilstm_gated": {**_BILSTM, **_GATES},
+            "bilstm_soft": _BILSTM,
+            "bilstm_local": {**_BILSTM, "window": window},
+            "bilstm_none": _BILSTM,
+            "bilstm_coda": {**_BILSTM, **attention("coda"), "num_heads": 4},
             "words_gated": {
-                **local,
+                **_WORDS,
                 **_GATES,
                 # The network costs less than the convolutions it saves.
                 "gate_network": "feed_forward",
@@ -122,24 +103,19 @@ def _preset(
                 # With a lower cost most gates stay open; with 0.05 only one per text opens.
                 "gate_cost": 1e-2,
             },
-            "words_soft": local,
+            "words_soft": _WORDS,
             "transformer_coda": {**transformers, **attention("coda")},
             "transformer": {**transformers, **attention()},
-            ENCODER: {**ENCODER_OPTIONS, **(encoder or {})},
+            ENCODER: ENCODER_OPTIONS,
         },
         unused={ENCODER: UNUSED},
-        training=training,
+        **more,
     )
 
 
 def _training(steps: int, batch_size: int, every: int, **settings: Any) -> TrainingSettings:
-    usual = {"learning_rate": 1e-3, "warmup_steps": 0, "schedule": "constant", "select": "accuracy"}
-    return TrainingSettings(
-        steps=steps,
-        batch_size=batch_size,
-        checkpoint_every=every,
-        **{**usual, "patience": 8, **settings},
-    )
+    usual = {"select": "accuracy", "patience": 8}
+    return constant_rate(steps, every, batch_size, **{**usual, **settings})
 
 
 _SENTENCES = {"max_length": 64}
@@ -206,30 +182,28 @@ PRESETS: dict[str, Preset] = {
             "training.checkpoint_every": 100,
         },
     ),
-    "own": dataclasses.replace(
-        _preset(
-            "your own TSV, CSV or JSONL with the columns text and label",
-            # On 4,000 film reviews a regression loses .023 of its accuracy to the first 256 words.
-            {"tokenizer": "words", "max_length": 512, **OWN_TABLE},
-            _training(1500, 32, 100, passes=20, select="loss", patience=6),
-            window=4,
-            # Warm up for a tenth of the updates; the papers' presets are too short for that.
-            transformer={
-                "data.vocabulary_size": 8000,
-                # Few rows do not need two layers of 128, which cost twice as much.
-                "model.num_layers": 1,
-                "model.hidden_dim": 64,
-                "model.intermediate_dim": 256,
-                "training.learning_rate": 1e-3,
-                "training.warmup_steps": 200,
-                "training.steps": 1000,
-                "training.checkpoint_every": 100,
-                # On 4,000 film reviews, 15 runs of three attentions at three rates had their least
-                # loss after 200 or 300 updates; three more periods chose the same checkpoints as 6.
-                "training.patience": 3,
-                "training.passes": 10,
-            },
-        ),
+    "own": _preset(
+        "your own TSV, CSV or JSONL with the columns text and label",
+        # On 4,000 film reviews a regression loses .023 of its accuracy to the first 256 words.
+        {"tokenizer": "words", "max_length": 512, **OWN_TABLE},
+        _training(1500, 32, 100, passes=20, select="loss", patience=6),
+        window=4,
+        # Warm up for a tenth of the updates; the papers' presets are too short for that.
+        transformer={
+            "data.vocabulary_size": 8000,
+            # Few rows do not need two layers of 128, which cost twice as much.
+            "model.num_layers": 1,
+            "model.hidden_dim": 64,
+            "model.intermediate_dim": 256,
+            "training.learning_rate": 1e-3,
+            "training.warmup_steps": 200,
+            "training.steps": 1000,
+            "training.checkpoint_every": 100,
+            # On 4,000 film reviews, 15 runs of three attentions at three rates had their least
+            # loss after 200 or 300 updates; three more periods chose the same checkpoints as 6.
+            "training.patience": 3,
+            "training.passes": 10,
+        },
         with_vectors={
             **{
                 model: _FROZEN

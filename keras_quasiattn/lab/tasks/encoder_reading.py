@@ -22,7 +22,7 @@ from keras_quasiattn.lab.tasks.encoder_model import (
 )
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER_FILE
 from keras_quasiattn.lab.tasks.encoder_text import pack, special_ids
-from keras_quasiattn.lab.tasks.tokenized_texts import TokenizedTexts
+from keras_quasiattn.lab.tasks.task import TokenizedTexts
 from keras_quasiattn.lab.tasks.vocabulary_task import VOCABULARY_FILE, VocabularyTask
 from keras_quasiattn.lab.text.encoder_tokenizer import EncoderTokenizer
 

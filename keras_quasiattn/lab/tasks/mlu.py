@@ -19,12 +19,8 @@ from keras_quasiattn.lab.data import (
     training_batches,
 )
 from keras_quasiattn.lab.tasks.attention_options import attention_of
-from keras_quasiattn.lab.tasks.catalogue import CATALOGUE
 from keras_quasiattn.lab.tasks.measured import Measured, judge_texts
-from keras_quasiattn.lab.tasks.mlu_presets import MODELS, PRESETS
-from keras_quasiattn.lab.tasks.preset import Preset
-from keras_quasiattn.lab.tasks.task import ServingSignature, Task
-from keras_quasiattn.lab.tasks.tokenized_texts import TokenizedTexts
+from keras_quasiattn.lab.tasks.task import ServingSignature, Task, TokenizedTexts
 from keras_quasiattn.lab.text import ByteTokenizer
 from keras_quasiattn.metrics import SequenceAccuracy
 from keras_quasiattn.models import (
@@ -54,11 +50,8 @@ class Mlu(Task):
     """
 
     name: ClassVar[str] = "mlu"
-    summary: ClassVar[str] = CATALOGUE["mlu"].summary
     figure: ClassVar[str] = "sequence_accuracy"
     shares: ClassVar[tuple[str, ...]] = ("sequence_accuracy",)
-    models: ClassVar[tuple[str, ...]] = MODELS
-    presets: ClassVar[dict[str, Preset]] = PRESETS
 
     def _set_up(self) -> None:
         super()._set_up()
@@ -69,10 +62,8 @@ class Mlu(Task):
                 f"data.validation_examples is {wanted}: "
                 f"it must be at least training.batch_size ({least})"
             )
-        try:
+        with self._suiting("data"):
             self._builder_config = ArithmeticMluConfig(**data)
-        except ValueError as error:
-            raise UserError(f"the data options do not suit task mlu: {error}") from None
         self.grammar = self._builder_config.grammar
 
     @property
@@ -107,16 +98,13 @@ class Mlu(Task):
     def build_model(self) -> keras.Model:
         """Return a Transformer over bytes."""
         model, attention = attention_of(self.options.model)
-        try:
+        with self._suiting("model"):
             return Transformer(
                 vocabulary_size=ByteTokenizer.vocabulary_size,
                 **attention,
                 universal=self.model in _UNIVERSAL_MODELS,
                 **model,
             )
-        except ValueError as error:
-            reason = " ".join(str(error).split())
-            raise UserError(f"the model options do not suit task mlu: {reason}") from error
 
     def loss(self) -> keras.losses.Loss:
         """Return the cross-entropy of the next character."""

@@ -1,8 +1,7 @@
 """The presets of `mlu`: a small one for two cores, and the paper's."""
 
 from keras_quasiattn.lab.tasks.attention_options import attention
-from keras_quasiattn.lab.tasks.preset import Preset
-from keras_quasiattn.lab.tasks.settings import TrainingSettings
+from keras_quasiattn.lab.tasks.preset import Preset, TrainingSettings
 from keras_quasiattn.sizes import TRANSFORMER_SIZES
 
 MODELS = ("coda", "softmax", "universal", "universal_coda")

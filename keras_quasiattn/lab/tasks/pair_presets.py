@@ -1,54 +1,142 @@
-"""The presets of `pairs`, one per data set.
+"""The presets of `pairs` and `rank`, one per data set.
 
 Models and rates are the papers'. Batches, passes and the choice of the best checkpoint are ours:
 CoDA's paper has batches of 64 and 50 passes, Conflict's about two passes over 20 times the data.
 """
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from keras_quasiattn.lab.tasks.held_out import HELD_OUT, OWN_TABLE
-from keras_quasiattn.lab.tasks.pair_options import (
-    DATA_OPTIONS,
-    MODEL_OPTIONS,
-    OWN_IDS,
-    OWN_MODEL,
-    OWN_TRAINING,
-    UNUSED_OPTIONS,
-    WITH_VECTORS,
-    by_model,
+from keras_quasiattn.lab.tasks.attention_options import attention
+from keras_quasiattn.lab.tasks.encoder_options import ENCODER_OPTIONS, UNUSED
+from keras_quasiattn.lab.tasks.encoder_place import ENCODER
+from keras_quasiattn.lab.tasks.preset import (
+    HELD_OUT,
+    OWN_TABLE,
+    WORD_OPTIONS,
+    Preset,
+    TrainingSettings,
+    constant_rate,
+    models_of,
 )
-from keras_quasiattn.lab.tasks.preset import Preset
-from keras_quasiattn.lab.tasks.settings import TrainingSettings
 
-MODELS = tuple(MODEL_OPTIONS)
+_DATA: Mapping[str, Any] = {
+    "tokenizer": "questions",
+    "vocabulary_size": 100_000,
+    **WORD_OPTIONS,
+    "max_length": 50,
+    "length_multiple": 1,
+    "null_token": True,
+    "unit_norm": True,
+}
+_NETWORK: Mapping[str, Any] = {
+    "embedding_dim": 100,
+    "train_embedding": False,
+    "units": 200,
+    "num_layers": 2,
+    "projection_dim": 200,
+    "dropout": 0.2,
+    "attention_dropout": 0.0,
+    "comparison": "concat",
+}
+_SIAMESE: Mapping[str, Any] = {
+    "embedding_dim": 100,
+    "train_embedding": True,
+    "units": 150,
+    "dropout": 0.2,
+    # Recurrent encoders need no null token: they know where a text starts.
+    "data.null_token": False,
+    "data.unit_norm": False,
+}
+_CONFLICT: Mapping[str, Any] = {**_SIAMESE, "difference": "absolute"}
+
+_MODELS: Mapping[str, Mapping[str, Any]] = {
+    # As in the paper's equations: for word vectors of length 1 the outputs of F are so small that
+    # the scaling by 1/units would make M nearly 0 everywhere.
+    "decomposable_coda": {
+        **_NETWORK,
+        "intra_attention": False,
+        **attention("coda", scaling="none"),
+    },
+    "decomposable": {**_NETWORK, "intra_attention": False, **attention()},
+    "mixture": {
+        **_NETWORK,
+        "plain_components": 2,
+        "intra_components": 2,
+        "objective": "exact",
+        "estimator": "enumeration",
+        "kl_weight": 1.0,
+    },
+    "siamese_both": _CONFLICT,
+    "siamese_attention": _SIAMESE,
+    "siamese_conflict": _CONFLICT,
+    "siamese_none": _SIAMESE,
+    # One sequence needs no token to align nothing to, and vectors of the encoder's own length.
+    ENCODER: {**ENCODER_OPTIONS, "data.null_token": False, "data.unit_norm": False},
+}
+_UNUSED = {ENCODER: (*UNUSED, "null_token", "unit_norm")}
+# The mixture's log-probabilities would rank like the mean of its components.
+_RANKING = {name: options for name, options in _MODELS.items() if name != "mixture"}
+MODELS, RANK_MODELS = tuple(_MODELS), tuple(_RANKING)
+
+# For data of a user's own, often a few thousand rows: a smaller network that reads differences too,
+# trained until the validation loss rises. docs/results/own_data.md has what was tried.
+_OWN_MODEL: Mapping[str, Any] = {
+    "train_embedding": True,
+    "units": 100,
+    "num_layers": 1,
+    "projection_dim": 100,
+    "dropout": 0.4,
+    "comparison": "difference",
+}
+# Unknown words with a single id would all align with each other, and most names and numbers are
+# unknown.
+_OWN_DATA: Mapping[str, Any] = {**OWN_TABLE, "unknown_ids": 100, "tokenizer": "words"}
+# A few rows cannot train good vectors for all words, and make the vectors of rare words worse.
+# Frozen vectors allow a higher learning rate, because less can be memorized.
+_WITH_VECTORS: Mapping[str, Mapping[str, Any]] = {
+    model: {
+        "model.train_embedding": False,
+        "model.dropout": 0.2,
+        "data.unknown_ids": 1,
+        "training.checkpoint_every": 100,
+        "training.learning_rate": 1e-3,
+    }
+    for model, options in _MODELS.items()
+    if "train_embedding" in options
+}
+
+
+def _training(checkpoints: int, every: int, batch_size: int, **settings: Any) -> TrainingSettings:
+    usual = {"learning_rate": 3e-4, "select": "accuracy", "patience": 5}
+    return constant_rate(checkpoints * every, every, batch_size, **{**usual, **settings})
+
+
+_OWN_TRAINING = _training(30, 50, 32, passes=15, patience=6, select="loss")
 
 
 def _preset(
     summary: str, training: TrainingSettings, data: Mapping[str, Any] | None = None, **model: Any
 ) -> Preset:
-    return Preset(
-        summary=summary,
-        data={**DATA_OPTIONS, **(data or {})},
-        model={},
-        training=training,
-        by_model=by_model(**model),
-        unused=UNUSED_OPTIONS,
-    )
+    by_model = models_of(_MODELS, model)
+    return Preset(summary, {**_DATA, **(data or {})}, {}, training, by_model, unused=_UNUSED)
 
 
-def _training(periods: int, every: int, batch_size: int, **settings: Any) -> TrainingSettings:
-    usual = {"learning_rate": 3e-4, "warmup_steps": 0, "schedule": "constant", "select": "accuracy"}
-    return TrainingSettings(
-        steps=periods * every,
-        checkpoint_every=every,
-        batch_size=batch_size,
-        **{**usual, "patience": 5, **settings},
-    )
+def _ranking(
+    summary: str,
+    checkpoints: int,
+    every: int,
+    data: Mapping[str, Any] | None = None,
+    questions: str = "positive",
+) -> Preset:
+    """Return a preset that measures the validation MAP every `every` updates, about a pass."""
+    data = {**_DATA, "questions": questions, **(data or {})}
+    training = _training(checkpoints, every, 64, select="map", patience=None)
+    return Preset(summary, data, {}, training, models_of(_RANKING), unused=_UNUSED)
 
 
 _QUORA = "Quora question pairs, asked the same or not"
+_QUORA_TRAINING = _training(20, 2500, 64, learning_rate=1e-3)
 
 PRESETS: dict[str, Preset] = {
     "snli": _preset("SNLI, 3 classes, from TFDS", _training(40, 8500, 32)),
@@ -61,12 +149,8 @@ PRESETS: dict[str, Preset] = {
     ),
     "scitail": _preset("SciTail, 2 classes, from TFDS", _training(50, 730, 32)),
     "dialogue_nli": _preset("Dialogue NLI, 3 classes, from files by hand", _training(40, 4800, 32)),
-    "quora": _preset(
-        f"{_QUORA}, from TFDS (glue/qqp)", _training(20, 2500, 64, learning_rate=1e-3), HELD_OUT
-    ),
-    "quora_tsv": _preset(
-        f"{_QUORA}, the original TSV by hand", _training(20, 2500, 64, learning_rate=1e-3), HELD_OUT
-    ),
+    "quora": _preset(f"{_QUORA}, from TFDS (glue/qqp)", _QUORA_TRAINING, HELD_OUT),
+    "quora_tsv": _preset(f"{_QUORA}, the original TSV by hand", _QUORA_TRAINING, HELD_OUT),
     "quora_part": _preset(
         f"{_QUORA}, balanced; 18,991 of about 384,000 training pairs, from files by hand",
         _training(20, 148, 64, learning_rate=1e-3, patience=6),
@@ -77,13 +161,38 @@ PRESETS: dict[str, Preset] = {
         OWN_TABLE,
         train_embedding=True,
     ),
-    "own": dataclasses.replace(
-        _preset(
-            "your own TSV, CSV or JSONL with the columns first, second and label",
-            TrainingSettings(**OWN_TRAINING),
-            {**OWN_TABLE, **OWN_IDS, "tokenizer": "words"},
-            **OWN_MODEL,
-        ),
-        with_vectors=WITH_VECTORS,
+    "own": Preset(
+        "your own TSV, CSV or JSONL with the columns first, second and label",
+        {**_DATA, **_OWN_DATA},
+        {},
+        _OWN_TRAINING,
+        models_of(_MODELS, _OWN_MODEL),
+        _WITH_VECTORS,
+        _UNUSED,
+    ),
+}
+RANK_PRESETS: dict[str, Preset] = {
+    "wikiqa": _ranking("WikiQA, answer sentences, from files by hand", 20, 318),
+    "wikiqa_original": _ranking("WikiQA, answer sentences, the original files by hand", 20, 318),
+    "trecqa": _ranking(
+        "TrecQA, answer sentences, TRAIN-ALL, from files by hand", 20, 834, questions="both"
+    ),
+    "trecqa_train": _ranking(
+        "TrecQA, answer sentences, TRAIN, from files by hand", 20, 73, questions="both"
+    ),
+    "ubuntu_irc": _ranking(
+        "replies in #ubuntu, from annotated logs, by hand", 5, 1000, {"max_length": 100}
+    ),
+    "ubuntu": _ranking(
+        "Ubuntu Dialogue Corpus v2, from files by hand", 20, 5000, {"max_length": 160}
+    ),
+    "own": Preset(
+        "your own TSV, CSV or JSONL with the columns question, candidate and label (0 or 1)",
+        {**_DATA, "questions": "positive", **_OWN_DATA},
+        {},
+        _OWN_TRAINING,
+        models_of(_RANKING, _OWN_MODEL),
+        _WITH_VECTORS,
+        _UNUSED,
     ),
 }

@@ -1,4 +1,4 @@
-"""Classification of text pairs: entailment, equivalent questions, questions that get clicked."""
+"""Pairs of texts: the base of the tasks on them, and their classification."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -7,30 +7,163 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_quasiattn.lab.data import TextPairs
-from keras_quasiattn.lab.tasks.baselines import bag_of_pairs, rights, simple_figures
-from keras_quasiattn.lab.tasks.batches import as_bytes, in_batches, joined, plain
-from keras_quasiattn.lab.tasks.catalogue import CATALOGUE
-from keras_quasiattn.lab.tasks.measured import Measured, judge_classes
-from keras_quasiattn.lab.tasks.pair_data import (
-    SOURCES,
-    PairSet,
-    example_of,
-    load_pairs,
-    pairs_of_file,
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.data import (
+    PairCorpus,
+    TextPairs,
+    pairs_from_click_log,
+    pairs_from_files,
+    pairs_from_tfds,
 )
-from keras_quasiattn.lab.tasks.pair_presets import MODELS, PRESETS
-from keras_quasiattn.lab.tasks.pair_task import PairTask, split_input
-from keras_quasiattn.lab.tasks.preset import Preset
-from keras_quasiattn.lab.tasks.sources import Source
-from keras_quasiattn.lab.tasks.task import ServingSignature
-from keras_quasiattn.lab.tasks.vocabulary_task import ANSWER_NAMES
+from keras_quasiattn.lab.data.text_pairs import pairs_from_file
+from keras_quasiattn.lab.tasks.attention_options import attention_of
+from keras_quasiattn.lab.tasks.baselines import rights
+from keras_quasiattn.lab.tasks.batches import FILE, in_batches, joined, plain
+from keras_quasiattn.lab.tasks.class_task import ClassTask
+from keras_quasiattn.lab.tasks.encoder_place import ENCODER
+from keras_quasiattn.lab.tasks.encoder_reading import EncoderReading
+from keras_quasiattn.lab.tasks.measured import Measured, judge_classes
+from keras_quasiattn.lab.tasks.preset import SPLITS
+from keras_quasiattn.lab.tasks.sources import Source, by_column, own_files
+from keras_quasiattn.lab.tasks.vocabulary_task import VocabularyTask
 from keras_quasiattn.metrics import classification_figures
+from keras_quasiattn.models import MixtureClassifier, PairClassifier, SiameseClassifier
 
-_SIDES = ("first", "second")
+NULL = "[NULL]"  # no text has this token: cleanings drop or split off brackets
+_NETWORK_OPTIONS = (
+    *("units", "num_layers", "projection_dim", "dropout", "attention_dropout", "comparison"),
+)
 
 
-class Pairs(PairTask):
+class PairTask(VocabularyTask):
+    """A task on pairs of texts, `first` and `second`.
+
+    Data options besides those of `VocabularyTask`: `null_token`, whether both texts start with a
+    token that words without a counterpart can align to, and `unit_norm`, whether word vectors are
+    scaled to length 1. For `min_count`, a text that is in several pairs counts once.
+
+    The `decomposable*` models attend, compare and aggregate (`models.PairClassifier`), `mixture` is
+    a mixture of several of them (`models.MixtureClassifier`), and the `siamese_*` models have
+    recurrent encoders (`models.SiameseClassifier`).
+    """
+
+    sides: ClassVar[tuple[str, ...]] = ("first", "second")
+    readings: ClassVar[Mapping[str, type]] = {ENCODER: EncoderReading}
+    # As in the models with CoDA: see `pair_presets`.
+    attention_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"coda": {"scaling": "none"}}
+
+    def _training_texts(self) -> list[bytes]:
+        # A text in several pairs counts once. Otherwise a reply that is also drawn as a wrong one
+        # for other questions would have no unknown words, and unknown words would mark the right
+        # replies.
+        return list(dict.fromkeys(super()._training_texts()))
+
+    def _learn(self, texts: list[bytes]) -> list[str]:
+        words = super()._learn(texts)
+        return [*words, NULL] if self.options.data["null_token"] else words
+
+    def _tokens(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        tokens = self.tokenizer.split(texts)
+        if self.options.data["null_token"]:
+            null = tf.RaggedTensor.from_tensor(tf.fill([tf.shape(texts)[0], 1], NULL))  # (B, 1)
+            tokens = tf.concat([null, tokens], axis=1)
+        return tokens[:, : self._most_tokens]
+
+    def _table(self) -> np.ndarray | None:
+        table = super()._table()
+        if self.options.data["unit_norm"]:
+            if table is None:
+                # Keras' initial vectors are so short that all dot products and weights are near 0:
+                # not even equal words would align.
+                shape = (self.tokenizer.vocabulary_size, self.options.model["embedding_dim"])
+                table = np.random.default_rng(self.seed).normal(size=shape).astype(np.float32)
+                table[0] = 0.0
+            table /= np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-12)
+        return table
+
+    def _make_model(self, vocabulary_size: int, num_classes: int) -> keras.Model:
+        options: dict[str, Any] = {**self.options.model}
+        sizes: dict[str, Any] = {"vocabulary_size": vocabulary_size, "num_classes": num_classes}
+        kind, _, interaction = self.model.partition("_")
+        if kind == "siamese":
+            return SiameseClassifier(**sizes, interaction=interaction, **options)
+        if kind == "mixture":
+            simple, intra = (options.pop(f"{kind}_components") for kind in ("plain", "intra"))
+            common = {name: options.pop(name) for name in _NETWORK_OPTIONS}
+            components: list[dict[str, Any]] = [{} for _ in range(simple)]
+            components += [{"intra_attention": True} for _ in range(intra)]
+            return MixtureClassifier(**sizes, components=components, common=common, **options)
+        options, attention = attention_of(options)
+        return PairClassifier(**sizes, **options, **attention)
+
+    def _split(self, text: str | bytes) -> list[str]:
+        return split_input(text, self.sides, more=True)
+
+    def _logits(self, model: keras.Model, pairs: TextPairs) -> np.ndarray:
+        """Return the logits (pairs, classes), computed in batches of similar length."""
+
+        @tf.function(input_signature=[tf.TensorSpec((None,), tf.string)] * 2)
+        def answer(first: tf.Tensor, second: tf.Tensor) -> dict[str, tf.Tensor]:
+            ids = map(self._ids, (first, second))
+            return {"logits": model(self._argument(*ids), training=False)}
+
+        columns = [pairs.first, pairs.second]
+        answers = in_batches(answer, columns, [self._lengths(column) for column in columns])
+        return np.stack([one["logits"] for one in answers])
+
+
+def split_input(text: str | bytes, names: Sequence[str], *, more: bool = False) -> list[str]:
+    """Split one input at its tabs.
+
+    Args:
+        text: the input.
+        names: the names of the texts that it must have.
+        more: whether more texts like the last one may follow.
+
+    Raises:
+        UserError: the number of texts is wrong.
+    """
+    line = text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text
+    columns = line.split("\t")
+    if len(columns) < len(names) or (len(columns) > len(names) and not more):
+        raise UserError(
+            f"number of texts in the input {line!r}: {len(columns)}, expected {len(names)}"
+            f"{' or more' if more else ''} separated by tabs: {', '.join(names)}"
+        )
+    return columns
+
+
+def pair_source(
+    example: str,
+    builder: Any = PairCorpus,
+    keys: Sequence[str] = ("first", "second", "label"),
+    splits: Mapping[str, str] | None = None,
+    **more: Any,
+) -> Source:
+    """Return the source of a data set of pairs.
+
+    Args:
+        example: an example input.
+        builder: as for `Source`.
+        keys: the features with both texts, the label and, for ranking, the question.
+        splits: by split of the task, the split of the data set, where their names differ.
+        **more: further arguments of `Source`.
+    """
+    names = dict(zip(("first_key", "second_key", "label_key", "question_key"), keys, strict=False))
+
+    def read(made: Any, _: Any) -> Any:
+        return pairs_from_tfds(made, splits or {split: split for split in SPLITS}, **names)
+
+    return Source(example=example, builder=builder, read=read, **more)
+
+
+_INFERENCE = "A man plays a guitar on stage.\tA man makes music."
+_PARAPHRASE = "How do I learn French?\tWhat is the best way to learn French?"
+_NLI = ("premise", "hypothesis", "label")
+_COLUMNS, _CLICKS = "first,second,label", "query,question,ctr"
+
+
+class Pairs(PairTask, ClassTask):
     """Classification of pairs of texts: inference, paraphrase, clicks.
 
     Source: Parikh et al. 2016 and its restatement with a mixture; Mitra 2019, "Conflict as an
@@ -38,30 +171,49 @@ class Pairs(PairTask):
     """
 
     name: ClassVar[str] = "pairs"
-    summary: ClassVar[str] = CATALOGUE["pairs"].summary
-    figure: ClassVar[str] = "accuracy"
-    shares: ClassVar[tuple[str, ...]] = ("accuracy",)
-    has_classes: ClassVar[bool] = True
-    models: ClassVar[tuple[str, ...]] = MODELS
-    presets: ClassVar[dict[str, Preset]] = PRESETS
-    own_data: ClassVar[tuple[str, str] | None] = CATALOGUE["pairs"].own_data
-    sources: ClassVar[Mapping[str, Source]] = SOURCES
-    input_columns: ClassVar[tuple[str, ...]] = _SIDES
-    answer_names: ClassVar[tuple[str, ...] | None] = ANSWER_NAMES
-
-    @property
-    def example(self) -> str:
-        """A pair like those in the preset's data, separated by a tab."""
-        return example_of(self.preset)
-
-    def _load(self) -> tuple[PairSet, str]:
-        return load_pairs(self.preset, self.options.data, self.data_dir)
+    input_columns: ClassVar[tuple[str, ...]] = PairTask.sides
+    sources: ClassVar[Mapping[str, Source]] = {
+        "snli": pair_source(_INFERENCE, "snli", _NLI),
+        "snli_part": pair_source(_INFERENCE, config="snli_part", published_rows=549_367),
+        "multi_nli": pair_source(
+            _INFERENCE,
+            "multi_nli",
+            _NLI,
+            {
+                "train": "train",
+                "validation": "validation_matched",
+                "test": "validation_mismatched",
+            },
+        ),
+        "scitail": pair_source(_INFERENCE, "sci_tail", _NLI),
+        "dialogue_nli": pair_source("i like dogs .\ti have two dogs .", config="dialogue_nli"),
+        # The published test split has no labels, so the test split here is the published validation
+        # split, and validation pairs are held out from the training split.
+        "quora": pair_source(
+            _PARAPHRASE,
+            "glue/qqp",
+            ("question1", "question2", "label"),
+            {"train": "train", "test": "validation"},
+        ),
+        "quora_tsv": pair_source(_PARAPHRASE, config="quora"),
+        "quora_part": pair_source(_PARAPHRASE, config="quora_part", published_rows=384_290),
+        "own": Source(
+            example="any text\tanother text",
+            read=lambda options: pairs_from_files(own_files(options, _COLUMNS), options["columns"]),
+        ),
+        "click_log": Source(
+            example="weather paris\tIs it cold in Paris?",
+            read=lambda options: pairs_from_click_log(
+                own_files(options, _CLICKS), options["columns"]
+            ),
+        ),
+    }
 
     def _read_file(self, file: str, columns: Mapping[str, str] | None) -> TextPairs:
-        return pairs_of_file(self.preset, file, self._classes, columns)
-
-    def _target(self, examples: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        return tf.one_hot(examples["label"], len(self._classes))
+        if self.preset == "click_log":
+            given = {FILE: by_column(f"data.{FILE}", file, _CLICKS)}
+            return pairs_from_click_log(given, columns).splits[FILE]
+        return pairs_from_file(by_column(f"data.{FILE}", file, _COLUMNS), self._classes, columns)
 
     def measure(
         self, model: keras.Model, split: str = "test", limit: int | None = None
@@ -74,88 +226,18 @@ class Pairs(PairTask):
         judged = judge_classes(inputs, chosen.labels, probabilities, self._classes)
         return Measured({**figures, "pairs": len(chosen)}, rights(chosen, probabilities), judged)
 
-    def measure_baselines(
-        self, split: str = "test", limit: int | None = None
-    ) -> dict[str, Measured]:
-        """Measure the most frequent class and a bag-of-words regression: accuracy, macro-F1."""
-        train, chosen = self._data.splits["train"], self._chosen(split, limit)
-        return simple_figures(train, chosen, bag_of_pairs(train, chosen, len(self._classes)))
+    def _split(self, text: str | bytes) -> list[str]:
+        return split_input(text, self.sides)
 
-    def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
-        """Return for each pair its class, class probabilities, tokens and weights."""
-        pairs = [split_input(text, _SIDES) for text in inputs]
-        columns = [as_bytes([pair[side] for pair in pairs]) for side in (0, 1)]
-        lengths = [self._lengths(column) for column in columns]
-        answers = in_batches(self._answer_function(self._ids_function(model)), columns, lengths)
-        return [
-            {"input": text, **_readable(answer)}
-            for text, answer in zip(inputs, answers, strict=True)
-        ]
-
-    def check_input(self, text: str | bytes) -> None:
-        """Reject anything but two texts separated by a tab; either may be empty."""
-        split_input(text, _SIDES)
-
-    def serving_signature(self, model: keras.Model) -> ServingSignature:
-        """Return the signature from `first`, `second` to `label`, `classes`, `probabilities`, …"""
-        answer_ids = self._ids_function(model)
-        return ServingSignature(
-            function=self._answer_function(answer_ids),
-            input_signature=[tf.TensorSpec((None,), tf.string, name=side) for side in _SIDES],
-            resources=self.tokenizer.resources,
-            tokenize=self._token_ids,
-            answer_ids=answer_ids,
-            columns=lambda text: split_input(text, _SIDES),
-            longest=self._most_ids,
-            **self._joined(),
-        )
-
-    def _ids_function(self, model: keras.Model) -> Any:
-        @tf.function(
-            input_signature=[tf.TensorSpec((None, None), tf.int32, name=side) for side in _SIDES]
-        )
-        def answer(first: tf.Tensor, second: tf.Tensor) -> dict[str, tf.Tensor]:
-            classes = tf.constant(self._classes, tf.string)
-            # Weights: (B, T, S) or (B, S, T); of a mixture the posterior (B, components).
-            inputs = self._inputs(*map(self._readable_ids, (first, second)))
-            explained = model.explain(*inputs.values())
-            logits = explained.pop("logits")  # (B, classes)
-            return {
-                "label": tf.gather(classes, tf.argmax(logits, axis=-1)),
-                "classes": tf.tile(classes[None], (tf.shape(first)[0], 1)),  # (B, classes)
-                "probabilities": tf.nn.softmax(logits),
-                **explained,
-            }
-
+    def _readable(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Return one pair's answer without padding; a row of weights is of an attending token."""
+        lengths = {side: int(np.sum(row[f"{side}_tokens"] != b"")) for side in self.sides}
+        answer = {}
+        for name, value in row.items():
+            if name.endswith("_tokens"):
+                value = value[: lengths[name.removesuffix("_tokens")]]
+            elif np.ndim(value) == 2:
+                sides = reversed(self.sides) if name.endswith("second") else self.sides
+                value = value[tuple(slice(lengths[side]) for side in sides)]  # (S, T) or (T, S)
+            answer[name] = plain(value)
         return answer
-
-    def _answer_function(self, answer_ids: Any) -> Any:
-        tokenizer = self.tokenizer  # created outside the graph
-
-        @tf.function(
-            input_signature=[tf.TensorSpec((None,), tf.string, name=side) for side in _SIDES]
-        )
-        def answer(first: tf.Tensor, second: tf.Tensor) -> dict[str, tf.Tensor]:
-            first_tokens, first_ids = tokenizer.pad(self._tokens(first))  # (B, T) each
-            second_tokens, second_ids = tokenizer.pad(self._tokens(second))  # (B, S) each
-            tokens = {"first_tokens": first_tokens, "second_tokens": second_tokens}
-            return {**answer_ids(first_ids, second_ids), **tokens}
-
-        return answer
-
-
-def _readable(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return one pair's answer as plain values, unpadded.
-
-    Each row of weights belongs to one attending token.
-    """
-    rows = {side: int(np.sum(row[f"{side}_tokens"] != b"")) for side in _SIDES}
-    answer = {}
-    for name, value in row.items():
-        if name.endswith("_tokens"):
-            value = value[: rows[name.removesuffix("_tokens")]]
-        elif np.ndim(value) == 2:
-            sides = reversed(_SIDES) if name.endswith("second") else _SIDES  # (S, T) or (T, S)
-            value = value[tuple(slice(rows[side]) for side in sides)]
-        answer[name] = plain(value)
-    return answer

@@ -8,22 +8,12 @@ import numpy as np
 import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.data import TextPairs
-from keras_quasiattn.lab.tasks.baselines import bag_of_pairs
-from keras_quasiattn.lab.tasks.batches import as_bytes, as_texts, plain
-from keras_quasiattn.lab.tasks.catalogue import CATALOGUE
+from keras_quasiattn.lab.data import TextPairs, ranked_pairs_from_files
+from keras_quasiattn.lab.tasks.baselines import bag_of_words
+from keras_quasiattn.lab.tasks.batches import FILE, as_bytes, as_texts, plain
 from keras_quasiattn.lab.tasks.measured import Judged, Measured
-from keras_quasiattn.lab.tasks.pair_data import (
-    RANKED_SOURCES,
-    PairSet,
-    load_ranked,
-    ranked_example_of,
-    ranked_pairs_of_file,
-)
-from keras_quasiattn.lab.tasks.pair_task import PairTask, split_input
-from keras_quasiattn.lab.tasks.preset import Preset
-from keras_quasiattn.lab.tasks.rank_presets import MODELS, PRESETS
-from keras_quasiattn.lab.tasks.sources import Source
+from keras_quasiattn.lab.tasks.pairs import PairTask, pair_source, split_input
+from keras_quasiattn.lab.tasks.sources import Source, by_column, own_files
 from keras_quasiattn.lab.tasks.task import ServingSignature
 from keras_quasiattn.metrics import (
     MeanAveragePrecision,
@@ -35,7 +25,17 @@ from keras_quasiattn.metrics.ranking import QUESTIONS
 from keras_quasiattn.models import RankingCrossentropy
 
 _NAMES = ("question", "candidate")
+_COLUMNS = "question,candidate,label"
 _RECALL_AT = (1, 2, 5)
+_ANSWERS = (
+    "how are glacier caves formed ?\tA glacier cave is a cave within the ice .\t"
+    "Ice is frozen water ."
+)
+_REPLIES = "how do i unpack a rar file?\tinstall unrar with apt-get\twhat do you mean by root"
+
+
+def _corpus(config: str, example: str = _ANSWERS) -> Source:
+    return pair_source(example, keys=("first", "second", "label", "question_id"), config=config)
 
 
 class Rank(PairTask):
@@ -49,30 +49,38 @@ class Rank(PairTask):
     """
 
     name: ClassVar[str] = "rank"
-    summary: ClassVar[str] = CATALOGUE["rank"].summary
     figure: ClassVar[str] = "map"
     has_classes: ClassVar[bool] = True
-    models: ClassVar[tuple[str, ...]] = MODELS
-    presets: ClassVar[dict[str, Preset]] = PRESETS
-    own_data: ClassVar[tuple[str, str] | None] = CATALOGUE["rank"].own_data
-    sources: ClassVar[Mapping[str, Source]] = RANKED_SOURCES
     weighted_metrics: ClassVar[bool] = False  # `row` marks the pairs that do not count
     # A training batch has only some of a question's candidates.
     measures_training: ClassVar[bool] = False
+    sources: ClassVar[Mapping[str, Source]] = {
+        "wikiqa": _corpus("wikiqa"),
+        "wikiqa_original": _corpus("wikiqa_original"),
+        "trecqa": _corpus("trecqa_all"),
+        "trecqa_train": _corpus("trecqa"),
+        "ubuntu_irc": _corpus("ubuntu_irc", _REPLIES),
+        "ubuntu": _corpus("ubuntu_v2", _REPLIES),
+        "own": Source(
+            example=_ANSWERS,
+            read=lambda options: ranked_pairs_from_files(
+                own_files(options, _COLUMNS), options["columns"]
+            ),
+        ),
+    }
 
-    @property
-    def example(self) -> str:
-        """A question and candidates like those in the preset's data, separated by tabs."""
-        return ranked_example_of(self.preset)
-
-    def _load(self) -> tuple[PairSet, str]:
+    def _load(self) -> tuple[Any, str]:
         questions = self.options.data["questions"]
         if questions not in QUESTIONS:
             raise UserError.unknown("data.questions", questions, QUESTIONS)
-        return load_ranked(self.preset, self.options.data, self.data_dir)
+        return super()._load()
 
     def _read_file(self, file: str, columns: Mapping[str, str] | None) -> TextPairs:
-        return ranked_pairs_of_file(file, columns)
+        given = {FILE: by_column(f"data.{FILE}", file, _COLUMNS)}
+        return ranked_pairs_from_files(given, columns).splits[FILE]
+
+    def _targets(self, texts: Any) -> dict[str, np.ndarray]:
+        return {"label": texts.labels, "group": texts.groups}
 
     def _target(self, examples: Mapping[str, tf.Tensor]) -> tf.Tensor:
         return tf.stack(  # (B, 3)
@@ -114,7 +122,7 @@ class Rank(PairTask):
     ) -> dict[str, Measured]:
         """Return the same metrics for a bag-of-words regression."""
         chosen = self._chosen(split, limit)
-        probabilities = bag_of_pairs(self._data.splits["train"], chosen, 2)
+        probabilities = bag_of_words(self._data.splits["train"], chosen, 2)
         logits = np.log(probabilities + np.finfo(np.float32).tiny)
         return {"bag_of_words": self._ranked(chosen, logits)}
 

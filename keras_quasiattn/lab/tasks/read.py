@@ -1,5 +1,6 @@
 """Answers to questions as spans of given passages: SQuAD, Quasar-T, SearchQA."""
 
+import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -10,21 +11,18 @@ import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.data import (
+    QuestionCorpus,
     ReadingTexts,
-    evaluation_batches,
-    fill_last_batch,
-    training_batches,
+    questions_from_files,
+    questions_from_tfds,
 )
 from keras_quasiattn.lab.data.labelled_texts import text_array
 from keras_quasiattn.lab.data.questions import questions_from_file
 from keras_quasiattn.lab.tasks.attention_options import attention_of
 from keras_quasiattn.lab.tasks.batches import as_bytes, in_batches, joined, plain, weights_of
-from keras_quasiattn.lab.tasks.catalogue import CATALOGUE
 from keras_quasiattn.lab.tasks.measured import Measured, judge
-from keras_quasiattn.lab.tasks.pair_task import split_input
-from keras_quasiattn.lab.tasks.preset import Preset
-from keras_quasiattn.lab.tasks.read_data import EXAMPLE, SOURCES, ReadingSet, load_questions
-from keras_quasiattn.lab.tasks.read_presets import MODELS, PRESETS
+from keras_quasiattn.lab.tasks.pairs import split_input
+from keras_quasiattn.lab.tasks.preset import SPLITS
 from keras_quasiattn.lab.tasks.read_windows import (
     Windows,
     all_windows,
@@ -37,9 +35,8 @@ from keras_quasiattn.lab.tasks.read_windows import (
     split_words,
     words_in,
 )
-from keras_quasiattn.lab.tasks.sources import Source
-from keras_quasiattn.lab.tasks.task import ServingSignature
-from keras_quasiattn.lab.tasks.tokenized_texts import TokenizedTexts, plain_tokens
+from keras_quasiattn.lab.tasks.sources import Source, own_files
+from keras_quasiattn.lab.tasks.task import ServingSignature, TokenizedTexts, plain_tokens
 from keras_quasiattn.lab.tasks.vocabulary_task import VocabularyTask
 from keras_quasiattn.lab.text import SPAN_CLEANINGS, SpanTokenizer
 from keras_quasiattn.metrics import SpanAccuracy, SpanF1, scores_by_question
@@ -57,6 +54,31 @@ _ID_SIGNATURE = [
 _READERS = {"attention_flow": AttentionFlowReader}  # the other models are DecaProp
 
 
+_EXAMPLE = (
+    "When was the tower built?\tThe tower in Paris was built from 1887 to 1889. It is 330 m high."
+)
+
+
+def _corpus(builder: Any = QuestionCorpus, splits: Sequence[str] = SPLITS, **more: Any) -> Source:
+    """Return the source of a data set; `splits` are its splits to train, validate and test."""
+    names = dict(zip(SPLITS if len(splits) > 2 else ("train", "test"), splits, strict=True))
+    return Source(
+        builder=builder,
+        example=_EXAMPLE,
+        read=lambda made, _: questions_from_tfds(made, names),
+        dropped=_DROPPED,
+        **more,
+    )
+
+
+_DROPPED = "training questions without their answer in the passage"
+_LINES = _corpus(
+    config="squad_lines",
+    splits=("train", "test"),
+    note="offsets of repeated answers reconstructed in the training questions",
+)
+
+
 class Read(VocabularyTask):
     """Extractive question answering: the answer is a span of a passage. Options: `read_presets`.
 
@@ -65,13 +87,23 @@ class Read(VocabularyTask):
     """
 
     name: ClassVar[str] = "read"
-    summary: ClassVar[str] = CATALOGUE["read"].summary
     figure: ClassVar[str] = "f1"
     shares: ClassVar[tuple[str, ...]] = ("exact_match",)
-    models: ClassVar[tuple[str, ...]] = MODELS
-    presets: ClassVar[Mapping[str, Preset]] = PRESETS
-    own_data: ClassVar[tuple[str, str] | None] = CATALOGUE["read"].own_data
-    sources: ClassVar[Mapping[str, Source]] = SOURCES
+    sources: ClassVar[Mapping[str, Source]] = {
+        # The published test questions are secret, so the test split here is the development set.
+        "squad": _corpus("squad/v1.1", ("train", "validation")),
+        "squad_json": _corpus(config="squad", splits=("train", "test")),
+        "squad_lines": _LINES,
+        "squad_part": _LINES,
+        "quasar_t": _corpus(config="quasar_t_short"),
+        "quasar_t_long": _corpus(config="quasar_t_long"),
+        "search_qa": _corpus(config="search_qa"),
+        "own": Source(
+            example=_EXAMPLE,
+            read=lambda options: questions_from_files(own_files(options)),
+            dropped=_DROPPED,
+        ),
+    }
     tokenizers: ClassVar[tuple[str, ...]] = SPAN_CLEANINGS
     weighted_metrics: ClassVar[bool] = False  # the targets say which questions do not count
 
@@ -90,13 +122,22 @@ class Read(VocabularyTask):
         if smoothing := self.options.training.label_smoothing:
             raise UserError(f"training.label_smoothing is {smoothing}: task read supports only 0")
 
-    @property
-    def example(self) -> str:
-        """An example question and passage, separated by a tab."""
-        return EXAMPLE
-
-    def _load(self) -> tuple[ReadingSet, str]:
-        return load_questions(self.preset, self.options.data, self.data_dir)
+    def _load(self) -> tuple[Any, str]:
+        share = self.options.data["train_share"]
+        if not 0 < share <= 1:
+            raise UserError(f"data.train_share is {share}: it must be above 0 and at most 1")
+        whole, note = super()._load()
+        if share == 1:
+            return whole, note
+        train = whole.splits["train"]
+        part = train.part(share)
+        if not len(part):
+            raise UserError(
+                f"data.train_share is {share}: it leaves none of {len(train):,} training questions"
+            )
+        counts = f"{len(part):,} of {len(train):,} training questions"
+        whole = dataclasses.replace(whole, splits={**whole.splits, "train": part})
+        return whole, "; ".join(filter(None, (note, f"a part: {counts}, by a hash of the passage")))
 
     def _read_file(self, file: str, columns: Mapping[str, str] | None) -> ReadingTexts:
         return questions_from_file(file)
@@ -131,51 +172,28 @@ class Read(VocabularyTask):
         longest = self.options.data["answer_length"]
         return [SpanAccuracy(longest, name="accuracy"), SpanF1(longest, name="f1")]
 
-    def training_data(self, first_step: int) -> tf.data.Dataset:
-        """Return training questions, reshuffled in every pass, with similar lengths in a batch."""
-        texts = self._data.splits["train"]
-        return training_batches(
-            self._dataset(texts).skip,
-            batch_size=self._batch_size,
-            seed=self.seed,
-            first_step=first_step,
-            encode=functools.partial(self._encode, self.options.data["train_length"]),
-            shuffle_buffer=len(texts),
-            length_key="length",
-        )
-
-    def validation_data(self) -> tf.data.Dataset:
-        """Return validation questions with an answer; some fill the last batch and do not count."""
-        texts, size = self._data.splits["validation"], self._batch_size
+    def _validation_examples(self) -> ReadingTexts:
+        texts = self._data.splits["validation"]
         texts = texts.where(texts.starts >= 0)
         if not len(texts):
             raise UserError(f"no validation passage of {self._data.version} contains the answer")
-        order = np.argsort(self._lengths(texts.passages), kind="stable")
-        filled, weights = fill_last_batch(order, size)
-        return evaluation_batches(
-            self._dataset(texts.where(filled), weights),
-            batch_size=size,
-            encode=functools.partial(self._encode, self.options.data["max_length"]),
-        )
+        return texts
 
-    def _dataset(self, texts: ReadingTexts, weights: np.ndarray | None = None) -> tf.data.Dataset:
-        columns = {
-            "question": tf.constant(texts.questions.tolist(), tf.string),
-            "passage": tf.constant(texts.passages.tolist(), tf.string),
-            "start": texts.starts,
-            "end": texts.ends,
-            "length": self._lengths(texts.passages),
-            **({} if weights is None else {"weight": weights}),
-        }
-        return tf.data.Dataset.from_tensor_slices(columns)
+    def _targets(self, texts: ReadingTexts) -> dict[str, np.ndarray]:
+        return {"start": texts.starts, "end": texts.ends}
+
+    def _row_lengths(self, texts: ReadingTexts) -> np.ndarray:
+        return self._lengths(texts.passages)
 
     def _lengths(self, texts: np.ndarray) -> np.ndarray:
         distinct = {text: number for number, text in enumerate(dict.fromkeys(texts.tolist()))}
         lengths = super()._lengths(text_array(distinct))
         return lengths[[distinct[text] for text in texts.tolist()]]
 
-    def _encode(self, size: int, examples: dict[str, tf.Tensor]) -> tuple[Any, ...]:
-        """Return model inputs, a window of at most `size` words per passage, and targets (B, 3)."""
+    def _encode(self, examples: dict[str, tf.Tensor]) -> tuple[Any, ...]:
+        """Return model inputs, one window per passage, and targets (B, 3)."""
+        weights = weights_of(examples)  # only in validation
+        size = self.options.data["max_length" if weights else "train_length"]
         words = split_words(self.tokenizer, examples["passage"])
         first = held(words.ends <= examples["start"][:, tf.newaxis])  # (B,): first answer word
         last = tf.maximum(held(words.starts < examples["end"][:, tf.newaxis]) - 1, first)
@@ -184,7 +202,6 @@ class Read(VocabularyTask):
         longest = tf.minimum(tf.reduce_max(words.counts()), size)
         passage = words_in(words, windows, -(-tf.maximum(longest, 1) // multiple) * multiple)
         ends = tf.minimum(last - windows.starts, tf.shape(passage)[1] - 1)
-        weights = weights_of(examples)
         counts = tf.cast(weights[0] > 0, tf.int32) if weights else tf.ones_like(ends)
         target = tf.stack([first - windows.starts, ends, counts], axis=1)
         question = self._question_words(examples["question"])
@@ -203,11 +220,6 @@ class Read(VocabularyTask):
         kinds: tuple[str, ...] = ("characters",) if model["character_units"] else ()
         kinds += ("forms",) if model["exact_match"] or model["frequency"] else ()
         return reader_inputs(self.tokenizer, passage, question, kinds)
-
-    def texts(self, split: str, limit: int) -> list[str]:
-        """Return the first `limit` questions of a split, each joined to its passage by a tab."""
-        chosen = self._chosen(split, limit)
-        return joined(chosen.questions, chosen.passages)
 
     def tokenize(self, texts: Sequence[str]) -> TokenizedTexts:
         """Return the words of each question and its first passage, truncated to one window."""

@@ -4,30 +4,29 @@ from collections.abc import Mapping
 from typing import Any
 
 from keras_quasiattn.lab.tasks.attention_options import attention
-from keras_quasiattn.lab.tasks.held_out import HELD_OUT, OWN_DATA
-from keras_quasiattn.lab.tasks.preset import Preset
-from keras_quasiattn.lab.tasks.settings import TrainingSettings
-from keras_quasiattn.lab.tasks.word_options import WORD_OPTIONS
+from keras_quasiattn.lab.tasks.preset import (
+    HELD_OUT,
+    OWN_DATA,
+    WORD_OPTIONS,
+    Preset,
+    constant_rate,
+    models_of,
+)
 
 _DATA: Mapping[str, Any] = {
     "tokenizer": "pieces",
     "vocabulary_size": 100_000,
     **WORD_OPTIONS,
-    # Words of a passage that the model reads at once in training. It reads one window of a longer
-    # passage, around the answer.
+    # In training the model reads one window of a passage, around the answer.
     "train_length": 200,
-    # The same in prediction. There it reads windows that cover the whole passage, each starting
-    # `stride` words after the one before. All windows of all passages compete: their logits are
-    # normalised together.
+    # In prediction it reads windows that cover the whole passage. All windows of all passages
+    # compete: their logits are normalised together.
     "max_length": 400,
     "stride": 200,
-    # Words of a question that the model reads. Longer questions are cut in training and rejected by
-    # `predict`.
+    # Longer questions are cut in training and rejected by `predict`.
     "question_length": 40,
-    # Maximum words of an answer.
     "answer_length": 16,
     "length_multiple": 1,
-    # Share of the training passages to train on.
     "train_share": 1.0,
 }
 _READER: Mapping[str, Any] = {
@@ -51,44 +50,20 @@ _DECAPROP: Mapping[str, Any] = {
     "pointer": "recurrent",
     "attention_dropout": 0.0,
 }
-MODEL_OPTIONS: Mapping[str, Mapping[str, Any]] = {
+_MODELS: Mapping[str, Mapping[str, Any]] = {
     "attention_flow": _READER,
     "decaprop": {**_DECAPROP, **attention()},
     "decaprop_coda": {**_DECAPROP, **attention("coda")},
 }
-MODELS = tuple(MODEL_OPTIONS)
+MODELS = tuple(_MODELS)
 
 
 def _preset(
-    summary: str,
-    periods: int,
-    every: int,
-    data: Mapping[str, Any] | None = None,
-    *,
-    batch_size: int = 32,
-    **model: Any,
+    summary: str, periods: int, every: int, data: Mapping[str, Any] | None = None, **model: Any
 ) -> Preset:
     """Return a preset that measures the validation F1 every `every` updates and keeps the best."""
-    training = TrainingSettings(
-        steps=periods * every,
-        checkpoint_every=every,
-        batch_size=batch_size,
-        learning_rate=1e-3,
-        warmup_steps=0,
-        schedule="constant",
-        clip_norm=5.0,
-        select="f1",
-    )
-    return Preset(
-        summary=summary,
-        data={**_DATA, **(data or {})},
-        model={},
-        training=training,
-        by_model={
-            name: {option: model.get(option, value) for option, value in options.items()}
-            for name, options in MODEL_OPTIONS.items()
-        },
-    )
+    training = constant_rate(periods * every, every, 32, clip_norm=5.0, select="f1")
+    return Preset(summary, {**_DATA, **(data or {})}, {}, training, models_of(_MODELS, model))
 
 
 PRESETS: dict[str, Preset] = {

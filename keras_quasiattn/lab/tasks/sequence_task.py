@@ -1,10 +1,10 @@
-"""Base of the tasks from one text to another: shared pieces, batches by tokens, beam search."""
+"""The tasks from one text to another, `translate` and `programs`."""
 
 import abc
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -12,25 +12,51 @@ import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.data import (
+    GeneratedAlgoLisp,
+    GeneratedAlgoLispConfig,
+    ParallelCorpus,
     ParallelTexts,
     ParallelTextSet,
+    ProgramTests,
+    ProgramTexts,
     evaluation_token_batches,
+    parallel_from_files,
+    parallel_from_tfds,
+    prepare,
+    programs_from_files,
+    programs_from_tfds,
     sequence_pair_encoder,
     token_batches,
     without_long_pairs,
 )
+from keras_quasiattn.lab.data.algolisp.problems import programs_from_file
 from keras_quasiattn.lab.tasks.attention_options import attention_of
-from keras_quasiattn.lab.tasks.batches import as_bytes, chosen_examples, counted, in_batches, plain
+from keras_quasiattn.lab.tasks.batches import (
+    FILE,
+    as_bytes,
+    chosen_examples,
+    counted,
+    in_batches,
+    plain,
+)
 from keras_quasiattn.lab.tasks.data_summary import summarize
 from keras_quasiattn.lab.tasks.measured import Measured, judge_texts
-from keras_quasiattn.lab.tasks.sequence_options import (
+from keras_quasiattn.lab.tasks.preset import SPLITS
+from keras_quasiattn.lab.tasks.sequence_presets import (
     DECODING_OPTIONS,
     RECURRENT_MODELS,
     UNIVERSAL_MODELS,
 )
+from keras_quasiattn.lab.tasks.sources import Source, own_files
 from keras_quasiattn.lab.tasks.task import ServingSignature, Task
 from keras_quasiattn.lab.text import SentencePieceTokenizer, learn_sentence_pieces
-from keras_quasiattn.metrics import SequenceAccuracy, SequencePerplexity, perplexity
+from keras_quasiattn.metrics import (
+    SequenceAccuracy,
+    SequencePerplexity,
+    bleu,
+    perplexity,
+    program_accuracy,
+)
 from keras_quasiattn.models import (
     Seq2Seq,
     SequenceCrossentropy,
@@ -47,7 +73,7 @@ _TEXT = tf.TensorSpec((None,), tf.string, name="text")
 class SequenceTask(Task):
     """A task that answers a text with a text, over pieces learned from both sides' training texts.
 
-    `sequence_options` describes the data and decoding options; `training.batch_size` counts tokens.
+    `sequence_presets` describes the data and decoding options; `training.batch_size` counts tokens.
     The models `transformer*` and `universal*` are `models.Transformer`, `seq2seq*` are
     `models.Seq2Seq`; the `*_coda` models differ from their counterparts only in the attention.
     """
@@ -68,14 +94,6 @@ class SequenceTask(Task):
                 raise UserError(f"{name} is {options[name]}: it must be at least {least}")
         self._pieces = b""
         self._answering: tuple[keras.Model, Any] | None = None
-
-    @abc.abstractmethod
-    def _load(self) -> tuple[ParallelTextSet, str]:
-        """Return the data, and a note (possibly empty) on the part used and what was held out."""
-
-    @functools.cached_property
-    def _loaded(self) -> tuple[ParallelTextSet, str]:
-        return self._load()
 
     @functools.cached_property
     def _data(self) -> ParallelTextSet:
@@ -139,15 +157,12 @@ class SequenceTask(Task):
         options, attention = attention_of(self.options.model)
         arguments = {name: value for name, value in options.items() if name not in DECODING_OPTIONS}
         size = self.tokenizer.vocabulary_size
-        try:
+        with self._suiting("model"):
             if self.model in RECURRENT_MODELS:
                 return Seq2Seq(size, **attention, **arguments)
             return Transformer(
                 size, **attention, universal=self.model in UNIVERSAL_MODELS, **arguments
             )
-        except ValueError as error:
-            reason = " ".join(str(error).split())
-            raise UserError(f"the model options do not suit task {self.name}: {reason}") from error
 
     def loss(self) -> keras.losses.Loss:
         """Return the cross-entropy of the next piece."""
@@ -357,3 +372,108 @@ class SequenceTask(Task):
 def _real(ids: tf.Tensor) -> tf.Tensor:
     """Return (B,): the number of non-padding tokens in each row."""
     return tf.math.count_nonzero(ids, axis=1, dtype=tf.int32)
+
+
+def _sides(option: str, given: str) -> tuple[str, str]:
+    """Return the source and the target file that an option joins with a comma."""
+    source, *target = given.split(",")
+    if len(target) != 1:
+        raise UserError(
+            f"{option} is {given!r}: give two files with one text per line, "
+            f"as SOURCE,TARGET (for training: --source and --target)"
+        )
+    return source, target[0]
+
+
+def _own_texts(options: Mapping[str, Any]) -> ParallelTextSet:
+    given = {split: options[split] for split in SPLITS if options[split] or split == "train"}
+    return parallel_from_files(
+        {split: _sides(f"data.{split}", files) for split, files in given.items()}
+    )
+
+
+def _corpus(example: str, builder: Any = ParallelCorpus, **more: Any) -> Source:
+    """Return the source of a data set with the languages `data.source` and `data.target`."""
+
+    def read(made: Any, options: Mapping[str, Any]) -> ParallelTextSet:
+        splits = {split: split for split in SPLITS}
+        return parallel_from_tfds(made, splits, options["source"], options["target"])
+
+    return Source(example=example, builder=builder, read=read, dropped=_DROPPED, **more)
+
+
+_DROPPED = "pairs with an empty side"
+_TALK = "And I want to tell you a story ."
+
+
+class Translate(SequenceTask):
+    """Translation: Tables 4 and 9 of CoDA, and the recurrent models of the HW4 write-up.
+
+    The recurrent models are in Tables 1 and 2 of the write-up. `data.source` and `data.target` are
+    the two languages of the preset's corpus, in either order.
+
+    Source: Tay et al. 2019, §3.4 and §4.2; Vaswani et al. 2017; Luong et al. 2015.
+    """
+
+    name: ClassVar[str] = "translate"
+    figure: ClassVar[str] = "bleu"
+    shares: ClassVar[tuple[str, ...]] = ("sequence_accuracy",)
+    sources: ClassVar[Mapping[str, Source]] = {
+        "multi30k": _corpus("A man in a blue shirt is standing on a ladder.", config="multi30k"),
+        "iwslt15_envi": _corpus(_TALK, config="iwslt15_envi"),
+        "iwslt15_envi_part": _corpus(_TALK, config="iwslt15_envi_part", published_rows=133_317),
+        "ted_hrlr": _corpus("esta é uma história .", "ted_hrlr_translate/pt_to_en"),
+        "own": Source(example="any text", read=_own_texts, dropped=_DROPPED),
+    }
+
+    def _read_file(self, file: str, columns: Mapping[str, str] | None) -> ParallelTexts:
+        return parallel_from_files({FILE: _sides("--data", file)}).splits[FILE]
+
+    def _figures(self, answers: Sequence[bytes], examples: Any) -> dict[str, float | str]:
+        return bleu(answers, examples.target.tolist())
+
+
+class Programs(SequenceTask):
+    """Text to code, Table 7 of CoDA.
+
+    The metrics are the share of answers that equal the reference (`sequence_accuracy`, the paper's
+    metric) and the share that pass the problem's ten tests (`program_accuracy`, Polosukhin and
+    Skidanov's). A program fails if it is malformed, raises an error, or exceeds the interpreter's
+    step limit.
+
+    Source: Tay et al. 2019, §3.5; Polosukhin and Skidanov 2018, "Neural Program Search".
+    """
+
+    name: ClassVar[str] = "programs"
+    figure: ClassVar[str] = "sequence_accuracy"
+    shares: ClassVar[tuple[str, ...]] = ("sequence_accuracy", "program_accuracy")
+    example: ClassVar[str] = "given an array of numbers a , find the largest value in a"
+    sources: ClassVar[Mapping[str, Source]] = {
+        "own": Source(example=example, read=lambda options: programs_from_files(own_files(options)))
+    }
+
+    def _load(self) -> tuple[Any, str]:
+        if self.preset in self.sources:
+            return super()._load()
+        builder = prepare(self._builder, self.data_dir)
+        return programs_from_tfds(builder, SPLITS), "problems by rule, not the published ones"
+
+    def _builder(self) -> GeneratedAlgoLisp:
+        data = self.options.data
+        counts = {split: data[f"{split}_problems"] for split in SPLITS}
+        with self._suiting("data"):
+            config = GeneratedAlgoLispConfig(seed=data["problem_seed"], **counts)
+        return GeneratedAlgoLisp(config=config, data_dir=self.data_dir)
+
+    def missing_data(self) -> str:
+        """Return whether the problems would have to be generated."""
+        if self.preset in self.sources or self._builder().is_prepared():
+            return ""
+        return f"{self.data_dir} does not have the problems of this run"
+
+    def _read_file(self, file: str, columns: Mapping[str, str] | None) -> ProgramTexts:
+        return programs_from_file(file)
+
+    def _figures(self, answers: Sequence[bytes], examples: Any) -> dict[str, float | str]:
+        tests = [ProgramTests.from_json(test) for test in examples.tests]
+        return {"program_accuracy": program_accuracy(answers, tests)}

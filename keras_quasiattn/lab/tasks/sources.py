@@ -1,72 +1,126 @@
-"""The source of a preset's data: a TFDS data set, or the user's own files."""
+"""Where the examples of a preset come from: a TFDS data set, the user's files, or a function."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import tensorflow_datasets as tfds
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.data import pending_download, prepare
-from keras_quasiattn.lab.tasks.held_out import SPLITS
+from keras_quasiattn.lab.data import LabelledTextSet, pending_download, prepare
+from keras_quasiattn.lab.tasks.preset import SPLITS
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Source:
-    """A TFDS data set.
+    """The source of the examples of a preset.
 
     Args:
-        builder: a TFDS name, or a builder class of this package.
-        config: the builder's config.
+        read: returns the splits: of a data set from its builder and the task's data options,
+            otherwise from the options alone.
         example: an example input like the data.
-        splits: by split name of the task, the split's name in the data set.
+        builder: a TFDS name, or a builder class of this package; None without a data set.
+        config: the builder's config.
         published_rows: number of published training rows, if this source is only a part of them.
         note: a note on the data; ignored if `published_rows` is given.
+        dropped: what the rows are that reading leaves out.
     """
 
-    builder: Any
+    read: Callable[..., LabelledTextSet[Any]]
+    example: str
+    builder: Any = None
     config: str | None = None
-    example: str = ""
-    splits: Mapping[str, str] = dataclasses.field(
-        default_factory=lambda: {split: split for split in SPLITS}
-    )
     published_rows: int | None = None
     note: str = ""
+    dropped: str = "rows without a label"
 
-    def prepared(self, data_dir: Path, config_suffix: str = "") -> tfds.core.DatasetBuilder:
-        """Return the builder, after writing its data to `data_dir`."""
-        return prepare(lambda: self._made(data_dir, config_suffix), data_dir)
+    def load(self, options: Mapping[str, Any], data_dir: Path) -> tuple[LabelledTextSet[Any], str]:
+        """Return the examples with a validation split, and a note that describes them.
+
+        A data set is first written to `data_dir`, unless it is there.
+
+        Raises:
+            UserError: files are missing or malformed, or a split would be empty.
+        """
+        if self.builder is None:
+            whole = self.read(options)
+        else:
+            whole = self.read(prepare(lambda: self._made(data_dir, options), data_dir), options)
+        notes = [self.note] if self.note else []
+        if self.published_rows is not None:
+            count = len(whole.splits["train"])
+            notes = [f"a part: {count:,} of {self.published_rows:,} training rows"]
+        if count := sum(whole.dropped.values()):
+            notes.append(f"{count:,} {self.dropped} left out")
+        whole, of_splits = _hold_out(whole, options)
+        return whole, "; ".join(notes + of_splits)
 
     def is_prepared(self, data_dir: Path, options: Mapping[str, Any]) -> bool:
-        """Return whether `data_dir` has the data, so nothing must be downloaded or written."""
-        return self._made(data_dir).is_prepared()
+        """Return whether nothing must be downloaded or written to `data_dir`."""
+        return self.builder is None or self._made(data_dir, options).is_prepared()
 
     def pending_download(self, data_dir: Path) -> str:
-        """Return what `prepared` would download to `data_dir`; empty for nothing."""
+        """Return what `load` would download to `data_dir`; empty for nothing."""
         # Builders of this package read files that the user provides.
-        return pending_download(self._made(data_dir)) if isinstance(self.builder, str) else ""
+        return pending_download(self._made(data_dir, {})) if isinstance(self.builder, str) else ""
 
-    def _made(self, data_dir: Path, config_suffix: str = "") -> tfds.core.DatasetBuilder:
+    def _made(self, data_dir: Path, options: Mapping[str, Any]) -> tfds.core.DatasetBuilder:
         if isinstance(self.builder, str):
             return tfds.builder(self.builder, data_dir=data_dir)
-        config = f"{self.config}{config_suffix}" if self.config else None
+        config = f"{self.config}_phrases" if options.get("phrases") else self.config
         return self.builder(config=config, data_dir=data_dir)
 
-    def notes(self, train: Any) -> list[str]:
-        """Return notes on the data, whose training split is `train`."""
-        if self.published_rows is None:
-            return [self.note] if self.note else []
-        return [f"a part: {len(train):,} of {self.published_rows:,} training rows"]
 
-
-def own_files(options: Mapping[str, Any]) -> dict[str, str]:
+def own_files(options: Mapping[str, Any], columns: str = "") -> dict[str, Any]:
     """Return the user's files by split, from a task's data options.
 
+    Args:
+        options: the data options.
+        columns: names of columns, joined by commas: each may then be in its own file, with a text
+            per line. The result has a dictionary of these files by column.
+
     Raises:
-        UserError: there is no training file.
+        UserError: there is no training file, or not one for each column.
     """
     files = {split: options[split] for split in SPLITS if options[split]}
     if "train" not in files:
         raise UserError("data.train is '': name a file, with --data FILE or --set data.train=FILE")
-    return files
+    if not columns:
+        return files
+    return {split: by_column(f"data.{split}", given, columns) for split, given in files.items()}
+
+
+def by_column(option: str, given: str, columns: str) -> Any:
+    """Return the one table that was given, or a dictionary of the files of each column.
+
+    Raises:
+        UserError: there is another number of files.
+    """
+    names, parts = columns.split(","), given.split(",")
+    if len(parts) not in (1, len(names)):
+        raise UserError(
+            f"{option} is {given!r}: give one table, or {len(names)} comma-separated files "
+            f"with one text per line ({columns})"
+        )
+    return given if len(parts) == 1 else dict(zip(names, parts, strict=True))
+
+
+def _hold_out(
+    whole: LabelledTextSet[Any], options: Mapping[str, Any]
+) -> tuple[LabelledTextSet[Any], list[str]]:
+    """Return the set with a validation split, and notes on how it was made.
+
+    With `test_share`, a set without a test split first gets one in the same way.
+    """
+    rows, notes = len(whole.splits["train"]), []
+    if options.get("test_share") and "test" not in whole.splits:
+        # The test split takes the end of the hash range; the validation split takes its start.
+        share = options["test_share"]
+        whole = whole.with_held_out("test", 1 - share, 1.0, f"data.test_share is {share}")
+        notes.append(f"test is {len(whole.splits['test']):,} of {rows:,} rows, by hash")
+    if "validation" not in whole.splits:
+        whole = whole.with_validation(options["validation_share"], options["validation_fold"])
+        held_out = len(whole.splits["validation"])
+        notes.append(f"validation is {held_out:,} of {rows:,} training rows, by hash")
+    return whole, notes

@@ -1,21 +1,96 @@
-"""The interface of tasks for training, serving and the command line."""
+"""The interface of tasks for training, serving, reports and the command line."""
 
 import abc
-from collections.abc import Mapping, Sequence
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.tasks.catalogue import chosen_options
+from keras_quasiattn.lab.tasks.catalogue import CATALOGUE, chosen_options
 from keras_quasiattn.lab.tasks.doubts import behind_simple_methods, open_gates
 from keras_quasiattn.lab.tasks.measured import Measured, flat_figures
-from keras_quasiattn.lab.tasks.preset import Preset
-from keras_quasiattn.lab.tasks.serving_signature import ServingSignature
-from keras_quasiattn.lab.tasks.settings import TrainingSettings
-from keras_quasiattn.lab.tasks.tokenized_texts import TokenizedTexts
+from keras_quasiattn.lab.tasks.preset import Preset, TrainingSettings
+
+
+class ServingSignature(NamedTuple):
+    """How to call an exported model with strings or token ids; it returns a dictionary of tensors.
+
+    Args:
+        function: takes the tensors of `input_signature` and returns a dictionary of tensors whose
+            first axis is the batch.
+        input_signature: one named string spec per argument; its axes are all None.
+        resources: the objects, besides the model, that own the lookup tables of the functions.
+        tokenize: maps strings (n,) to the ids that the model reads, ragged int32 (n, ids), without
+            padding.
+        answer_ids: takes, for each argument of `input_signature` in order, the token ids of its
+            texts: int32 of the argument's shape plus a last axis of length 1 or more, with 0 after
+            the end of a text. It accepts any integer as an id. Returns, under the same names, the
+            outputs of `function` that do not need the text.
+        columns: splits one input of `predict` into the value of each argument, without the batch.
+        longest: the most ids of a text that the model reads, if it answers in one call of `explain`
+            or of itself, with ids (B, L) only; otherwise None.
+        joined: number of ids that are added to those of all texts of an answer where the model
+            reads these as one sequence; 0 where it reads each by itself.
+        model_ids: maps one input of `predict` to the ids (1, L) that the model reads, by the name
+            of its input, where it does not read those of each argument.
+    """
+
+    function: Callable[..., dict[str, tf.Tensor]]
+    input_signature: list[tf.TensorSpec]
+    resources: list[Any]
+    tokenize: Callable[[tf.Tensor], tf.RaggedTensor]
+    answer_ids: Callable[..., dict[str, tf.Tensor]]
+    columns: Callable[[str], list[Any]] = lambda text: [text]
+    longest: int | None = None
+    joined: int = 0
+    model_ids: Callable[[str], dict[str, np.ndarray]] | None = None
+
+
+class TokenizedTexts(NamedTuple):
+    """A batch of texts as model inputs, with the token at every position of each side.
+
+    Args:
+        inputs: the model's input: ids (B, length) by side, and further inputs (B, length, ...) of a
+            side, named "side_…"; a model with one input takes the array.
+        tokens: by side, a list of tokens for each text, without padding.
+    """
+
+    inputs: dict[str, np.ndarray]
+    tokens: dict[str, list[list[str]]]
+
+    @property
+    def argument(self) -> dict[str, np.ndarray] | np.ndarray:
+        """The model's input: the dictionary, or the only array."""
+        return self.inputs if len(self.inputs) > 1 else next(iter(self.inputs.values()))
+
+    def blank(self) -> tuple["TokenizedTexts", dict[str, int]]:
+        """Return padding instead of texts, with a separate length for each side, and these lengths.
+
+        The shapes of the model's results then show which side an axis belongs to.
+
+        >>> ids = np.ones((1, 4), int)
+        >>> texts = TokenizedTexts({"first": ids, "second": ids}, {"first": [], "second": []})
+        >>> blank, lengths = texts.blank()
+        >>> lengths, [ids.shape for ids in blank.inputs.values()]
+        ({'first': 2, 'second': 3}, [(1, 2), (1, 3)])
+        """
+        lengths = {side: length for length, side in enumerate(self.tokens, start=2)}
+        inputs = {
+            name: np.zeros((1, lengths[name.partition("_")[0]], *ids.shape[2:]), ids.dtype)
+            for name, ids in self.inputs.items()
+        }
+        return self._replace(inputs=inputs, tokens={}), lengths
+
+
+def plain_tokens(rows: tf.RaggedTensor) -> list[list[str]]:
+    """Return ragged tokens as lists of strings."""
+    return [[token.decode("utf-8", "replace") for token in row] for row in rows.to_list()]
 
 
 class Task(abc.ABC):
@@ -48,7 +123,7 @@ class Task(abc.ABC):
         has_classes: whether the training examples have classes, which can be weighted.
         measures_training: whether the metrics also measure training batches; if not, the history
             has only their validation values.
-        sources: the published data set of each preset.
+        sources: where the examples of each preset come from; a `sources.Source`, if anything.
         input_columns: columns of a table whose rows `predict` can answer, joined by tabs; empty if
             inputs are not rows.
         answer_names: keys of an answer that are not part of its explanation; None for all keys of
@@ -74,6 +149,12 @@ class Task(abc.ABC):
     sources: ClassVar[Mapping[str, Any]] = {}
     input_columns: ClassVar[tuple[str, ...]] = ()
     answer_names: ClassVar[tuple[str, ...] | None] = None
+
+    def __init_subclass__(cls, **_: Any) -> None:
+        super().__init_subclass__()
+        if entry := CATALOGUE.get(cls.__dict__.get("name", "")):
+            cls.summary, cls.models, cls.presets = entry.summary, entry.models, entry.presets
+            cls.own_data = entry.own_data
 
     def __init__(
         self,
@@ -126,9 +207,28 @@ class Task(abc.ABC):
         )
 
     @property
-    @abc.abstractmethod
     def example(self) -> str:
         """An example input for `predict` under these options."""
+        return self.sources[self.preset].example
+
+    @functools.cached_property
+    def _loaded(self) -> tuple[Any, str]:
+        """The data, and a note (possibly empty) on the part used and what was held out."""
+        return self._load()
+
+    def _load(self) -> tuple[Any, str]:
+        return self.sources[self.preset].load(self.options.data, self.data_dir)
+
+    @contextlib.contextmanager
+    def _suiting(self, options: str) -> Iterator[None]:
+        """Turn a ValueError in the `with` block into an error about "model" or "data" options."""
+        try:
+            yield
+        except ValueError as error:
+            reason = " ".join(str(error).split())
+            raise UserError(
+                f"the {options} options do not suit task {self.name}: {reason}"
+            ) from error
 
     @abc.abstractmethod
     def prepare(self) -> None:

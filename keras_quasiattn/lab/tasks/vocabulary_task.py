@@ -1,9 +1,9 @@
-"""Base of the tasks with a vocabulary: word vectors, class names, and answers in batches."""
+"""Base of the tasks with a vocabulary: texts as ids, word vectors, class names, and batches."""
 
 import abc
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,12 +12,22 @@ import numpy as np
 import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.data import LabelledTextSet
-from keras_quasiattn.lab.tasks.batches import chosen_examples, counted
+from keras_quasiattn.lab.data import (
+    LabelledTextSet,
+    evaluation_batches,
+    fill_last_batch,
+    training_batches,
+)
+from keras_quasiattn.lab.tasks.batches import (
+    as_bytes,
+    chosen_examples,
+    counted,
+    joined,
+    weights_of,
+)
 from keras_quasiattn.lab.tasks.class_weights import ClassWeighted, balanced_weights
 from keras_quasiattn.lab.tasks.data_summary import summarize
-from keras_quasiattn.lab.tasks.task import Task
-from keras_quasiattn.lab.tasks.tokenized_texts import TokenizedTexts, plain_tokens
+from keras_quasiattn.lab.tasks.task import Task, TokenizedTexts, plain_tokens
 from keras_quasiattn.lab.text import (
     CLEANINGS,
     TEXT_VERSION,
@@ -41,8 +51,6 @@ _OLD_CLASSES = "classes.txt"  # earlier runs: one name per line, so none with a 
 _TEXT = "text_processing.json"  # earlier runs have none, and version 1
 _COUNTS = ("max_length", "length_multiple", "min_count", "unknown_ids")
 _LEAST = {**dict.fromkeys(_COUNTS, 1), "vocabulary_size": 3}
-# An answer's values besides tokens and weights.
-ANSWER_NAMES = ("input", "label", "classes", "probabilities")
 
 
 class VocabularyTask(Task):
@@ -59,13 +67,14 @@ class VocabularyTask(Task):
 
     Attributes:
         tokenizers: the values that `data.tokenizer` accepts.
+        sides: names of the texts of an example.
         readings: by model that does not read ids of such a vocabulary, a subclass of this class
             that replaces the reading of texts in a task with that model.
     """
 
     tokenizers: ClassVar[tuple[str, ...]] = (*CLEANINGS, "subwords")
+    sides: ClassVar[tuple[str, ...]] = ("text",)
     readings: ClassVar[Mapping[str, type]] = {}
-    _input_names: ClassVar[tuple[str, ...]] = ("ids",)
     weighted_metrics: ClassVar[bool] = True
 
     def __new__(cls, *, model: str, **_: Any) -> "VocabularyTask":
@@ -97,21 +106,13 @@ class VocabularyTask(Task):
         self._text_version = TEXT_VERSION
         self._counts: Mapping[str, int] = {}  # of training words, in a new run with vectors
 
-    @abc.abstractmethod
-    def _load(self) -> tuple[LabelledTextSet[Any], str]:
-        """Return the data, and a note (possibly empty) on the part used and what was held out."""
-
-    @functools.cached_property
-    def _loaded(self) -> tuple[LabelledTextSet[Any], str]:
-        return self._load()
-
     @property
     def _data(self) -> LabelledTextSet[Any]:
         return self._loaded[0]
 
-    @abc.abstractmethod
     def _training_texts(self) -> list[bytes]:
-        """Return every text of the training split."""
+        """Return every text of the training split, as often as it counts for the vocabulary."""
+        return [text for one in self._data.splits["train"].columns.values() for text in one]
 
     def prepare(self) -> None:
         """Read the data, and learn the vocabulary unless a run supplied it."""
@@ -258,11 +259,8 @@ class VocabularyTask(Task):
 
     def build_model(self) -> keras.Model:
         """Return the model; its embedding starts with the word vectors, if there are any."""
-        try:
+        with self._suiting("model"):
             model = self._make_model(self.tokenizer.vocabulary_size, len(self._classes))
-        except ValueError as error:
-            reason = " ".join(str(error).split())
-            raise UserError(f"the model options do not suit task {self.name}: {reason}") from error
         table = self._table()
         if table is not None:
             model.embedding.embeddings.assign(table)
@@ -320,6 +318,62 @@ class VocabularyTask(Task):
             MacroF1(len(self._classes), name="macro_f1"),
         ]
 
+    def training_data(self, first_step: int) -> tf.data.Dataset:
+        """Return the training examples, reshuffled in every pass.
+
+        Examples of similar length share a batch.
+        """
+        texts = self._data.splits["train"]
+        return training_batches(
+            self._dataset(texts, np.full(len(texts), -1)).skip,
+            batch_size=self._batch_size,
+            seed=self.seed,
+            first_step=first_step,
+            encode=self._encode,
+            shuffle_buffer=len(texts),
+            length_key="length",
+        )
+
+    def validation_data(self) -> tf.data.Dataset:
+        """Return every validation example; repeated ones of weight 0 fill the last batch."""
+        texts, size = self._validation_examples(), self._batch_size
+        order = np.argsort(self._row_lengths(texts), kind="stable")
+        filled, weights = fill_last_batch(order, size)
+        rows = np.where(weights > 0, filled, -1)
+        examples = self._dataset(texts.where(filled), rows, weights)
+        return evaluation_batches(examples, batch_size=size, encode=self._encode)
+
+    def _validation_examples(self) -> Any:
+        return self._data.splits["validation"]
+
+    def _dataset(
+        self, texts: Any, rows: np.ndarray, weights: np.ndarray | None = None
+    ) -> tf.data.Dataset:
+        """Return the examples one by one; a `row` of −1 does not count in ranking metrics."""
+        columns = {
+            side: tf.constant(column.tolist(), tf.string) for side, column in texts.columns.items()
+        }
+        columns |= {"length": self._row_lengths(texts), "row": rows, **self._targets(texts)}
+        if weights is not None:
+            columns["weight"] = weights
+        return tf.data.Dataset.from_tensor_slices(columns)
+
+    def _row_lengths(self, texts: Any) -> np.ndarray:
+        """Return the number of tokens of each example, by which batches are sorted."""
+        return sum(map(self._lengths, texts.columns.values()), np.zeros(len(texts), np.int32))
+
+    def _targets(self, texts: Any) -> dict[str, np.ndarray]:
+        """Return what `_target` needs of each example."""
+        return {"label": texts.labels}
+
+    def _encode(self, examples: dict[str, tf.Tensor]) -> tuple[Any, ...]:
+        """Return the model's inputs, targets and any weights of a batch."""
+        ids = (self._ids(examples[side]) for side in self.sides)
+        return self._argument(*ids), self._target(examples), *weights_of(examples)
+
+    def _target(self, examples: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        return tf.one_hot(examples["label"], len(self._classes))
+
     @property
     def _most_tokens(self) -> int:
         """The most tokens of a text that the model reads."""
@@ -350,7 +404,8 @@ class VocabularyTask(Task):
 
     def _inputs(self, *sides: tf.Tensor) -> dict[str, tf.Tensor]:
         """Return the model's inputs by name, from the padded ids (B, length) of each text."""
-        return dict(zip(self._input_names, sides, strict=True))
+        names = self.sides if len(sides) > 1 else ("ids",)
+        return dict(zip(names, sides, strict=True))
 
     def _argument(self, *sides: tf.Tensor) -> Any:
         """Return the argument of the model's call: its only input, or the dictionary of inputs."""
@@ -360,6 +415,20 @@ class VocabularyTask(Task):
     def _joined(self) -> dict[str, Any]:
         """Return arguments of the serving signature of a model that reads all texts as one."""
         return {}
+
+    def texts(self, split: str, limit: int) -> list[str]:
+        """Return the first `limit` inputs of a split, the texts of each joined by a tab."""
+        return joined(*self._chosen(split, limit).columns.values())
+
+    def tokenize(self, texts: Sequence[str]) -> TokenizedTexts:
+        """Return the token ids of the texts, with the tokens; of candidates, the first one's."""
+        rows = list(map(self._split, texts))
+        columns = {side: as_bytes([row[n] for row in rows]) for n, side in enumerate(self.sides)}
+        return self._tokenized(columns)
+
+    def _split(self, text: str | bytes) -> list[Any]:
+        """Return the texts of one input of `predict`."""
+        return [text]
 
     def _tokenized(self, columns: Mapping[str, np.ndarray]) -> TokenizedTexts:
         """Return the ids and tokens of one column of texts per side."""
@@ -382,7 +451,6 @@ class VocabularyTask(Task):
         return count
 
     def _chosen(self, split: str, limit: int | None) -> Any:
-        """Return the first `limit` examples of a split, or all of them."""
         return chosen_examples(lambda: self._data, split, limit, self._file)
 
 

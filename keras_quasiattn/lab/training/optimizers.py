@@ -7,7 +7,7 @@ from typing import Any
 import keras
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.tasks.settings import TrainingSettings
+from keras_quasiattn.lab.tasks.preset import TrainingSettings
 from keras_quasiattn.lab.training.replicas import ReplicaAdam
 from keras_quasiattn.lab.training.schedules import WarmupSchedule
 

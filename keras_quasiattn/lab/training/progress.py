@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 import keras
 
-from keras_quasiattn.lab.tasks.settings import TrainingSettings
+from keras_quasiattn.lab.tasks.preset import TrainingSettings
 
 _SILENCE = 15.0  # seconds without output until a line names the current work
 _EVERY = {True: 0.5, False: 10.0}  # seconds between reports, on a terminal and elsewhere

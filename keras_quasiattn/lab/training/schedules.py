@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.lab.tasks.settings import ScheduleName, TrainingSettings
+from keras_quasiattn.lab.tasks.preset import ScheduleName, TrainingSettings
 
 
 @keras.saving.register_keras_serializable("keras_quasiattn")
