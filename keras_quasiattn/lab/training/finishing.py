@@ -11,6 +11,7 @@ from keras_quasiattn.lab.training.averaging import average
 from keras_quasiattn.lab.training.checkpoints import Checkpoints, assign
 from keras_quasiattn.lab.training.precision import dtype_policy
 from keras_quasiattn.lab.training.progress import Progress
+from keras_quasiattn.lab.training.replicas import without_training
 from keras_quasiattn.lab.training.run_folder import LENGTH, RunFolder
 from keras_quasiattn.lab.training.selection import Rows, selected_step
 from keras_quasiattn.manifest import MANIFEST
@@ -117,12 +118,7 @@ def save_finished(
         for line in task.doubts(figures, baselines, "validation"):
             shown.say(line)
     folder.write_metrics("validation", figures)
-    # Create a new model, because the trained one would be saved with its optimizer, loss and
-    # strategy.
-    finished = task.build_model()
-    assign(finished.trainable_variables, weights, source)
-    assign(finished.non_trainable_variables, state, source)
-    folder.save_model(finished, task)
+    folder.save_model(without_training(model), task)
 
 
 def is_final(folder: RunFolder, task: Task) -> bool:

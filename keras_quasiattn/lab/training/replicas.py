@@ -82,10 +82,19 @@ def _as_vectors(logs: Mapping[str, Any]) -> dict[str, tf.Tensor]:
 def fit_among_workers(model: keras.Model) -> None:
     """Make `fit` and `evaluate` of this model work under `MultiWorkerMirroredStrategy`.
 
-    Do not save the model afterwards: its new class exists in this process only.
+    Save it with `without_training` only: its new class exists in this process only.
     """
     cls = type(model)
     model.__class__ = type(cls.__name__, (_WorkerSteps, cls), {})
+
+
+def without_training(model: keras.Model) -> keras.Model:
+    """Return the model without optimizer, loss and metrics, which would be saved with it."""
+    if isinstance(model, _WorkerSteps):
+        model.__class__ = type(model).__mro__[2]
+    model.compiled = False
+    model.optimizer = None
+    return model
 
 
 def offset_replica_seeds(model: keras.Model, strategy: tf.distribute.Strategy) -> None:

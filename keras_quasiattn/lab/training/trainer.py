@@ -105,7 +105,8 @@ def train(
         }
         workers = Workers(distribution)
 
-        def begin() -> RunFolder:
+        def begin() -> RunFolder | None:
+            """Return the run to continue, or None for a new one, whose data are then prepared."""
             if workers.is_chief:
                 held.enter_context(no_empty_folder(Path(path)))
                 held.enter_context(_training_lock(path, task))
@@ -118,14 +119,16 @@ def train(
                 return folder
             RunFolder.prepare_empty(path)
             shown.say(f"{path}: preparing the data")
-            # The options of a run cannot change, so options that the data or the model reject must
-            # fail before the run is created.
             with shown.busy("preparing the data"):
                 task.prepare()
             for line in task.remarks() if shown.shown else ():
                 shown.say(line)
-            task.build_model()
             check_selection(task)
+            return None
+
+        def create() -> RunFolder:
+            if not workers.is_chief:
+                return RunFolder.open(path)
             return RunFolder.create(path, task, options=options, command=command)
 
         with (
@@ -134,14 +137,20 @@ def train(
             contextlib.ExitStack() as held,
         ):
             folder = workers.chief_first(begin)
-            if folder.finished:
+            if folder is not None and folder.finished:
                 shown.say(f"{path} is finished: nothing to train")
             else:
-                _fit(
-                    *(task, folder, distribution, workers, policy, shown),
-                    callbacks=callbacks,
-                    optimizer=optimizer,
-                )
+                with shown.busy("preparing the data"):
+                    workers.chief_first(lambda: _prepare(task, folder))
+                keras.utils.set_random_seed(task.seed)
+                with distribution.scope():
+                    model = _compiled(task, policy, optimizer)
+                if folder is None:
+                    # The options of a run cannot change, so those that the data or the model reject
+                    # fail before the run is created.
+                    folder = workers.chief_first(create)
+                    workers.chief_first(lambda: _prepare(task, folder))
+                _fit(task, model, folder, distribution, workers, shown, callbacks)
             workers.broadcast_from_chief(0)  # barrier: no worker may leave early
     return folder
 
@@ -162,29 +171,24 @@ def _training_lock(path: str | Path, task: Task) -> contextlib.AbstractContextMa
     return RunFolder.lock(path)
 
 
+def _prepare(task: Task, folder: RunFolder | None) -> None:
+    """Prepare the data, and write to the run, if there is one, what the task learned from them."""
+    task.prepare()
+    if folder is not None:
+        folder.write_assets(task)
+
+
 def _fit(
     task: Task,
+    model: keras.Model,
     folder: RunFolder,
     distribution: tf.distribute.Strategy,
     workers: Workers,
-    policy: str,
     shown: Progress,
-    *,
     callbacks: Sequence[keras.callbacks.Callback],
-    optimizer: Any,
 ) -> None:
     """Resume from the last readable checkpoint, train and save the finished model."""
-
-    def prepare() -> None:
-        task.prepare()
-        folder.write_assets(task)
-
-    with shown.busy("preparing the data"):
-        workers.chief_first(prepare)
     settings = task.training_settings
-    keras.utils.set_random_seed(task.seed)
-    with distribution.scope():
-        model = _compiled(task, policy, optimizer)
     # Keep at least two, so that the run survives a damaged checkpoint.
     checkpoints = Checkpoints(folder.checkpoints, keep=max(settings.average_checkpoints, 2))
     last, damaged = checkpoints.last_readable()
