@@ -26,7 +26,7 @@ def _settings_for_size(size: str) -> dict[str, Any]:
     return {"batch_size": 4096, "learning_rate": peak, "warmup_steps": 8000, "label_smoothing": 0.1}
 
 
-# Per size: tokens in a batch, peak rate and warmup of `training.schedules.WarmupSchedule` with
+# Per size: tokens in a batch, peak rate and warmup of `training.optimizers.WarmupSchedule` with
 # "inverse_square_root" decay, and label smoothing.
 TRANSFORMER_TRAINING: dict[str, dict[str, Any]] = {
     **{size: _settings_for_size(size) for size in ("tiny", "small", "base")},

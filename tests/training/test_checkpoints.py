@@ -6,8 +6,7 @@ import pytest
 import toy_task
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.training.averaging import average
-from keras_quasiattn.lab.training.checkpoints import Checkpoints
+from keras_quasiattn.lab.training.checkpoints import Checkpoints, average
 from keras_quasiattn.lab.training.replicas import ReplicaLossScaleOptimizer
 
 

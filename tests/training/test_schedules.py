@@ -4,7 +4,7 @@ import keras
 import pytest
 
 from keras_quasiattn.lab.tasks import TrainingSettings
-from keras_quasiattn.lab.training.schedules import WarmupSchedule
+from keras_quasiattn.lab.training.optimizers import WarmupSchedule
 
 
 def rate(schedule: WarmupSchedule, update: int) -> float:

@@ -10,7 +10,7 @@ import click
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.cli.completion import names
-from keras_quasiattn.lab.training.choices import POLICIES
+from keras_quasiattn.lab.training.config import POLICIES
 
 
 class TensorFlowPath(click.Path):

@@ -21,8 +21,7 @@ from keras_quasiattn.lab.cli.layout import Group, TaskCommand
 from keras_quasiattn.lab.cli.loading import load
 from keras_quasiattn.lab.cli.task_list import list_tasks
 from keras_quasiattn.lab.cli.task_options import makes_task
-from keras_quasiattn.lab.training.choices import METHODS, STRATEGIES
-from keras_quasiattn.lab.training.config import read_config
+from keras_quasiattn.lab.training.config import METHODS, STRATEGIES, read_config
 
 if TYPE_CHECKING:
     from keras_quasiattn.lab.tasks import Task

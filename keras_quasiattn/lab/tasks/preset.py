@@ -41,7 +41,7 @@ class TrainingSettings:
         learning_rate: the peak rate, reached at update `warmup_steps`.
         warmup_steps: updates over which the rate rises linearly from zero; 0 starts at the peak.
         schedule: how the rate continues after the peak: inverse_square_root, linear (to 0), cosine
-            (to 0) or constant. `training.schedules.WarmupSchedule` has the equations.
+            (to 0) or constant. `training.optimizers.WarmupSchedule` has the equations.
         checkpoint_every: updates between checkpoints, validations and rows of the history. With
             `passes`, the least number.
         average_checkpoints: number of last checkpoints whose mean is the finished model; 1 takes

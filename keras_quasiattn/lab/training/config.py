@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 FORMAT: Final = 1
 CONFIG: Final = "config.json"
+# Names that the command line completes without Keras.
+POLICIES = ("float32", "mixed_float16", "mixed_bfloat16")
+STRATEGIES = ("one", "mirrored", "multi-worker")
+METHODS = ("random", "bayesian", "hyperband")
 
 
 def read_config(path: Path) -> dict[str, Any]:

@@ -7,8 +7,7 @@ import keras
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.tasks import Task
-from keras_quasiattn.lab.training.averaging import average
-from keras_quasiattn.lab.training.checkpoints import Checkpoints, assign
+from keras_quasiattn.lab.training.checkpoints import Checkpoints, assign, average
 from keras_quasiattn.lab.training.precision import dtype_policy
 from keras_quasiattn.lab.training.progress import Progress
 from keras_quasiattn.lab.training.replicas import without_training

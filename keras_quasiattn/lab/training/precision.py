@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import keras
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.training.choices import POLICIES
+from keras_quasiattn.lab.training.config import POLICIES
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.tasks import TrainingSettings
-from keras_quasiattn.lab.training.choices import STRATEGIES
+from keras_quasiattn.lab.training.config import STRATEGIES
 
 
 def make_strategy(name: str, settings: TrainingSettings) -> tf.distribute.Strategy:

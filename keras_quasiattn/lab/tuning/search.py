@@ -18,7 +18,7 @@ from keras_quasiattn.errors import FileError, UserError
 from keras_quasiattn.files import atomic_folder, write_json
 from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.training import RunFolder, train
-from keras_quasiattn.lab.training.choices import METHODS
+from keras_quasiattn.lab.training.config import METHODS
 from keras_quasiattn.lab.training.progress import Progress
 from keras_quasiattn.lab.training.selection import judged_by
 from keras_quasiattn.lab.tuning.oracles import make_oracle

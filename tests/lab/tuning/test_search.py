@@ -15,7 +15,7 @@ from trainings import Trainings
 from keras_quasiattn.errors import FileError, UserError
 from keras_quasiattn.lab.tasks import Task, get
 from keras_quasiattn.lab.training import RunFolder
-from keras_quasiattn.lab.training.choices import METHODS
+from keras_quasiattn.lab.training.config import METHODS
 from keras_quasiattn.lab.tuning import oracles
 from keras_quasiattn.tuning import search, search_space
 
