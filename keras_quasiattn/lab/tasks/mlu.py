@@ -147,16 +147,10 @@ class Mlu(Task):
         if limit is not None and limit < 1:
             raise UserError(f"limit is {limit}: it must be at least 1, or none for all questions")
         examples = self._examples(split)
-        answer = self._answer_function(self._ids_function(model))
-        questions: list[bytes] = []
-        answers: list[dict[str, Any]] = []
-        references: list[bytes] = []
-        for batch in examples.take(-1 if limit is None else limit).batch(_DECODING_BATCH):
-            found = {name: value.numpy() for name, value in answer(batch["expression"]).items()}
-            rows = zip(*found.values(), strict=True)
-            answers.extend(dict(zip(found, row, strict=True)) for row in rows)
-            questions.extend(batch["expression"].numpy())
-            references.extend(batch["answer"].numpy())
+        rows = list(examples.take(-1 if limit is None else limit).as_numpy_iterator())
+        questions = [row["expression"] for row in rows]
+        references = [row["answer"] for row in rows]
+        answers = self._answers(model, questions)
         right = np.array(  # (questions,)
             [one["answer"] == wanted for one, wanted in zip(answers, references, strict=True)]
         )
@@ -175,23 +169,28 @@ class Mlu(Task):
         """Return the answer to each question, with its log-probability."""
         for text in inputs:
             self.check_input(text)
-        answer = self._answer_function(self._ids_function(model))
-        rows: list[tuple[str, bytes, float]] = []
-        for start in range(0, len(inputs), _DECODING_BATCH):
-            batch = list(inputs[start : start + _DECODING_BATCH])
-            outputs = answer(tf.constant(batch, tf.string))
-            rows += zip(
-                batch, outputs["answer"].numpy(), outputs["log_probability"].numpy(), strict=True
-            )
         return [
-            # A poorly trained model may produce any bytes.
             {
                 "input": text,
-                "answer": got.decode("utf-8", "replace"),
-                "log_probability": float(log_probability),
+                # A poorly trained model may produce any bytes.
+                "answer": answer["answer"].decode("utf-8", "replace"),
+                "log_probability": float(answer["log_probability"]),
             }
-            for text, got, log_probability in rows
+            for text, answer in zip(inputs, self._answers(model, inputs), strict=True)
         ]
+
+    def _answers(
+        self, model: keras.Model, questions: Sequence[str | bytes]
+    ) -> list[dict[str, Any]]:
+        """Return the decoded answer to each question, and its log-probability."""
+        answer = self._answer_function(self._ids_function(model))
+        answers: list[dict[str, Any]] = []
+        for start in range(0, len(questions), _DECODING_BATCH):
+            batch = tf.constant(questions[start : start + _DECODING_BATCH], tf.string)
+            found = {name: value.numpy() for name, value in answer(batch).items()}
+            rows = zip(*found.values(), strict=True)
+            answers += [dict(zip(found, row, strict=True)) for row in rows]
+        return answers
 
     def texts(self, split: str, limit: int) -> list[str]:
         """Return the first `limit` questions of a split."""

@@ -42,9 +42,9 @@ class RunFolder:
     checkpoints/      the last checkpoints, each with the whole training state
     tensorboard/      the history as curves
     manifest.json     hashes of the files that belong together
-    metrics.json      metrics of the finished model, by split vocabulary.txt …  assets that the task
-    learned from its data and needs for its answers model.keras       the finished model (averaged,
-    not compiled); written last
+    metrics.json      metrics of the finished model, by split
+    vocabulary.txt …  what the task learned from its data and needs for its answers
+    model.keras       the finished model (averaged, not compiled); written last
     ```
 
     Every file except TensorBoard's is written atomically.
