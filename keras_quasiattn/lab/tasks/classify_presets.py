@@ -73,14 +73,8 @@ def _preset(
 ) -> Preset:
     """Return a preset with options for all models.
 
-    Args:
-        summary: one line on the purpose.
-        data: data options besides those that all presets share.
-        training: the training settings.
-        window: positions on each side of the window of local attention; half the paper's window.
-        transformer: values that override the defaults of the Transformers; data and training
-            options by dotted name.
-        **more: further arguments of `Preset`.
+    Local attention sees `window` positions on each side, half the paper's window. `transformer`
+    changes the Transformers' options, and data and training options by dotted name.
     """
     transformers = {**_TENSOR2TENSOR, **transformer}
     return Preset(

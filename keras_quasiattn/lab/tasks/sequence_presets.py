@@ -54,16 +54,9 @@ def _preset(
     universal_layers: int = 6,
     decoding: Mapping[str, Any] | None = None,
 ) -> Preset:
-    """Return a preset of a sequence task.
+    """Return a preset of a sequence task; the recurrent models override some training settings.
 
-    Args:
-        summary: one line that says what the preset is for.
-        transformer: the Transformer's sizes.
-        training: the training settings; the recurrent models override some of them.
-        data: data options that extend or override the usual ones.
-        models: names of the task's models.
-        universal_layers: times the Universal Transformer applies its block; 6 in Tensor2Tensor.
-        decoding: values that override `DECODING_OPTIONS`.
+    The Universal Transformer applies its block `universal_layers` times, 6 in Tensor2Tensor.
     """
     universal = {**transformer, "num_layers": universal_layers, "adaptive": False}
     by_model = {
