@@ -84,7 +84,7 @@ def evaluate(
             made.use_file(data, renamed)
         else:
             made.prepare()
-        measured = made.measure(folder.load_model(), part, limit)
+        measured = made.measure(folder.load_model(made), part, limit)
     with waiting(f"measuring simple methods on {name}"):
         baselines = _baselines(made, part, limit)
     reached = Reached(str(run), made, name, measured, baselines)

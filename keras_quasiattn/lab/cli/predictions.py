@@ -100,7 +100,7 @@ def show(run: Path, inputs: tuple[str, ...]) -> None:
             f"the answers of {run} have no tokens to show: use predict, or for the matrices "
             f"quasiattn report {run} --to page.html --input TEXT"
         )
-    model = folder.load_model()
+    model = folder.load_model(made)
     for answer in answers:
         click.echo(token_table(with_received(made, model, answer)))
 
@@ -113,7 +113,7 @@ def answers_to(
     for text in texts:
         made.check_input(text)
     with waiting("answering"):
-        return (made.explain if explained else made.predict)(folder.load_model(), texts)
+        return (made.explain if explained else made.predict)(folder.load_model(made), texts)
 
 
 def _rows_of(made: "Task", data: Path, names: dict[str, str] | None) -> Rows:

@@ -59,7 +59,6 @@ class RunFolder:
     def __init__(self, path: Path, config: Mapping[str, Any]) -> None:
         self.path = path
         self.config = config
-        self._task: Task | None = None  # that `task` has rebuilt
 
     @classmethod
     def prepare_empty(cls, path: str | Path) -> None:
@@ -238,7 +237,6 @@ class RunFolder:
         if self.finished:
             check_hashes(self.path / MANIFEST, self.path, without=[self.model_file.name])
         made.read_assets(self.path)
-        self._task = made
         return made
 
     def write_assets(self, task: Task) -> None:
@@ -311,13 +309,13 @@ class RunFolder:
         """Load the finished model, not compiled.
 
         Args:
-            task: the run's task; by default the one that `task()` rebuilt.
+            task: the run's task, if `task()` has already rebuilt it.
 
         Raises:
             UserError: the run is not finished, or a file is damaged or not the one in the manifest.
         """
         self.require_finished()
-        task = task or self._task or self.task("")  # also registers the classes that the file names
+        task = task or self.task("")  # also registers the classes that the file names
         check_hashes(self.path / MANIFEST, self.path)
         try:
             model = keras.saving.load_model(self.model_file, compile=False)
