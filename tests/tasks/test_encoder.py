@@ -147,6 +147,8 @@ def test_two_texts_are_one_sequence_with_segments(
     tokens = task.tokenize(["the cat\ta DOG ran"]).tokens["ids"][0]
     assert " ".join(tokens) == "[CLS] the cat [SEP] a dog ran [SEP]"
     model = task.build_model()
+    special = ["[CLS]", "[SEP]", "[SEP]"]  # a server's warm-up needs their number
+    assert task.serving_signature(model).joined == len(special)
     backbone = _recorded(model.encoder)
     ids = task.tokenize(["the cat\ta dog", "the\told owl saw"]).inputs["ids"]
     model(ids)

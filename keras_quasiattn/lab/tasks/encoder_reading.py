@@ -104,7 +104,7 @@ class EncoderReading(VocabularyTask):
 
     @property
     def _special(self) -> int:
-        return special_ids(len(self.input_columns))
+        return special_ids(len(self.sides))
 
     @property
     def _most_tokens(self) -> int:
