@@ -11,9 +11,11 @@ import tiny_reading
 import tiny_sequences
 import tiny_texts
 
+from keras_quasiattn.lab.comparison import of_task
 from keras_quasiattn.lab.data import LabelledTexts, LabelledTextSet
 from keras_quasiattn.lab.data.labelled_texts import text_array
 from keras_quasiattn.lab.tasks.data_summary import summarize
+from keras_quasiattn.lab.tuning import search
 
 OWN: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "classify": ("texts_data", tiny_texts.make),
@@ -57,6 +59,34 @@ def test_training_on_own_files_said_nothing_of_them(
         assert any(f"  {column}: " in line and "tokens in the median" in line for line in lines)
     if task.has_classes:
         assert " classes: " in lines[1]
+
+
+class _EnoughError(Exception):
+    """Raised where the first training would begin."""
+
+
+@pytest.mark.parametrize("command", ["compare", "tune"])
+def test_comparisons_and_searches_said_nothing_of_own_files(
+    command: str,
+    texts_data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    def stop(*_: Any) -> None:
+        raise _EnoughError
+
+    monkeypatch.setattr(of_task, "_Work", stop)
+    monkeypatch.setattr(search, "_Tuner", stop)
+    task = tiny_texts.make(texts_data, model="transformer")
+    with pytest.raises(_EnoughError):
+        if command == "compare":
+            of_task.compare_task(task, tmp_path / "to", of_task.Settings(["sigmoid"]))
+        else:
+            search.search(task, {"training.learning_rate": [0.1, 0.2]}, tmp_path / "to")
+    shown = capfd.readouterr().out
+    assert "data: " in shown
+    assert [line for line in task.remarks() if line not in shown] == []
 
 
 def test_published_data_are_not_summarized(tmp_path: Path) -> None:

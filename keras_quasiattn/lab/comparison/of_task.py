@@ -80,6 +80,7 @@ def compare_task(
         limit=settings.limit,
     )
     with Progress(progress) as shown:
+        shown.say_each(task.remarks)
         work = _Work(task, table, folder, settings, shown, command)
         work.measure_costs()
         work.train()

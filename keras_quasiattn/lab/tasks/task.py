@@ -281,7 +281,7 @@ class Task(abc.ABC):
         )
 
     def remarks(self) -> list[str]:
-        """Return lines to print in training once the data are prepared; none by default."""
+        """Return lines to print once the data are prepared; none by default."""
         return []
 
     def doubts(

@@ -4,7 +4,7 @@ import contextlib
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TextIO
 
 import keras
@@ -61,6 +61,11 @@ class Progress:
     def say(self, line: str) -> None:
         """Write a line."""
         self._write(f"{_CLEAR if self._in_place else ''}{line}\n", False)
+
+    def say_each(self, lines: Callable[[], Iterable[str]]) -> None:
+        """Write the lines that a function returns; without progress, it is not called."""
+        for line in lines() if self.shown else ():
+            self.say(line)
 
     def replace(self, line: str) -> None:
         """Write a line that the next one replaces on a terminal; elsewhere, act as `say`."""

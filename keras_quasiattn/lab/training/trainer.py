@@ -121,8 +121,7 @@ def train(
             shown.say(f"{path}: preparing the data")
             with shown.busy("preparing the data"):
                 task.prepare()
-            for line in task.remarks() if shown.shown else ():
-                shown.say(line)
+            shown.say_each(task.remarks)
             check_selection(task)
             return None
 

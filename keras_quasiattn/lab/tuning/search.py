@@ -125,6 +125,7 @@ def search(
     )
     oracle.verbose = 0
     with Progress(progress) as shown:
+        shown.say_each(task.remarks)
         with contextlib.redirect_stdout(io.StringIO()):  # KerasTuner prints what it reloads
             tuner = _Tuner(oracle, path, task, choices, folds, policy, shown, command)
         try:
