@@ -18,7 +18,7 @@ CODA_IMPLEMENTATIONS = tuple(
 
 
 def sampled(rows, count, seed=0):
-    """`rows`, tuples of options, as parameters: all but a sample of `count` are in ring `complete`.
+    """`rows`, tuples of options, as parameters: all but a sample of `count` are complete tests.
 
     The sample follows from `rows` and `seed` alone. It has every value of every option, even where
     that takes more than `count` rows, and as many pairs of values as it has room for. The items of

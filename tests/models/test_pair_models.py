@@ -16,7 +16,7 @@ MIXTURES = ("mixture", "elbo", "reinforce")
 
 
 def kinds(*chosen: str, among: Iterable[str] = KINDS) -> pytest.MarkDecorator:
-    """For those kinds; for the others of `among` in the ring `complete`."""
+    """For those kinds; the others of `among` are complete tests."""
     return pytest.mark.parametrize(
         "kind",
         [

@@ -17,7 +17,7 @@ from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.tasks.measured import Judged, Measured
 
 TASKS = ("classify", "pairs", "rank", "read", "translate", "programs", "mlu")
-# Those of which a graph is costly are in the ring `long`.
+# Those whose graph is costly are long tests.
 MODELS = ["classify", "rank", *(pytest.param(name, marks=pytest.mark.long) for name in TASKS[3:])]
 MODELS.insert(1, pytest.param("pairs", marks=pytest.mark.long))
 _OF_CLASSES = {
