@@ -9,6 +9,7 @@ import numpy as np
 
 from keras_quasiattn.lab.comparison import differences
 from keras_quasiattn.lab.comparison.differences import Difference
+from keras_quasiattn.lab.comparison.tables import aligned
 
 # Heading and format of each cost.
 COSTS: Mapping[str, tuple[str, str]] = {
@@ -174,12 +175,3 @@ class Comparison:
         from keras_quasiattn.lab.comparison.page import fragment_of
 
         return fragment_of(self)
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows of cells as lines with aligned columns."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )

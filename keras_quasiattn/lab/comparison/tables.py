@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from keras_quasiattn.lab.comparison.compared import aligned
 from keras_quasiattn.lab.comparison.experiments import Figure, Table
 from keras_quasiattn.lab.comparison.outcomes import BASELINES, ENOUGH, Line, Recorded, grid, outcome
 
@@ -108,3 +107,12 @@ def _chosen(table: Table, recorded: Recorded) -> Iterator[str]:
 
 def _words(point: Mapping[str, Any]) -> str:
     return ", ".join(f"{name.split('.', 1)[1]}={value}" for name, value in point.items())
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows of cells as lines with aligned columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
