@@ -238,3 +238,13 @@ def test_public_functions_document_every_argument(symbol):
 def test_public_symbols_are_tested(symbol):
     named = re.compile(rf"\b{symbol.__name__}\b")
     assert any(named.search(text_of(path)) for path in TESTS)
+
+
+def test_a_file_that_is_named_for_every_backend_did_not_exist(pytestconfig: pytest.Config) -> None:
+    (conftest,) = (
+        plugin
+        for plugin in pytestconfig.pluginmanager.get_plugins()
+        if getattr(plugin, "__file__", None) == str(ROOT / "tests" / "conftest.py")
+    )
+    missing = [name for name in conftest.ON_EVERY_BACKEND if not (ROOT / "tests" / name).exists()]
+    assert missing == []

@@ -33,7 +33,10 @@ class Runtime(NamedTuple):
 
 
 def need_runtime(key: str) -> Runtime:
-    """Look up a runtime, "onnx", "litert" or "openvino", and check that it can be imported.
+    """Look up a runtime and check that its packages can be imported.
+
+    Args:
+        key: "onnx", "litert" or "openvino".
 
     Raises:
         UserError: an unknown runtime, or one whose packages are not installed.

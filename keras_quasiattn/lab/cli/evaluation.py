@@ -146,15 +146,10 @@ def _tables(reached: "Reached") -> str:
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> str:
+    from keras_quasiattn.lab.comparison.tables import aligned
     from keras_quasiattn.report.readable import readable
 
-    texts = [[readable(cell, _WIDEST) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-    lines = (
-        "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True))
-        for row in texts
-    )
-    return "\n".join(line.rstrip() for line in lines)
+    return aligned([[readable(cell, _WIDEST) for cell in row] for row in rows])
 
 
 _WIDEST = 80

@@ -68,7 +68,11 @@ class ArithmeticGrammar:
         integer    = decimal digits in [low, high), no leading zeros, "-" before a negative number
 
     Nothing else is allowed, not even spaces, because the model sees the text byte by byte.
-    `operators` are distinct characters of "+-*".
+
+    Args:
+        low: smallest value of a variable.
+        high: one more than the largest value of a variable.
+        operators: the allowed operators, characters of "+-*".
 
     Raises:
         ValueError: the range is empty, or operators are missing, repeated or unknown.
@@ -118,6 +122,12 @@ class ArithmeticGrammar:
 
     def parse(self, text: str | bytes) -> Expression:
         """Parse one expression.
+
+        Args:
+            text: the expression; bytes are read as ASCII.
+
+        Returns:
+            The assigned values and the operation.
 
         Raises:
             UserError: the text is not an expression of this grammar.

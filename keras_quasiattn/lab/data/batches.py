@@ -17,8 +17,15 @@ _POOL = 50  # batches sorted by length: a smaller pool mixes more, a larger one 
 def split_reader(builder: tfds.core.DatasetBuilder, split: str) -> ExamplesFrom:
     """Return the `examples_from` of `training_batches` for a prepared TFDS split.
 
-    It maps the index of the first wanted example to a dataset that starts there. TFDS opens the
-    right file at the right record; `dataset.skip` would parse every example that it skips.
+    TFDS opens the right file at the right record, so the last example is reached as fast as the
+    first. `dataset.skip` would parse every example that it skips.
+
+    Args:
+        builder: a builder whose data are prepared.
+        split: name of the split.
+
+    Returns:
+        A function from the index of the first wanted example to a dataset that starts there.
     """
     # TFDS's automatic cache would read from the first example.
     config = tfds.ReadConfig(try_autocache=False)
@@ -131,7 +138,13 @@ def evaluation_batches(
 ) -> tf.data.Dataset:
     """Return batches of all examples, once and in order; the last batch may be smaller.
 
-    The arguments are as for `training_batches`, with a dataset of single examples.
+    Args:
+        examples: single examples.
+        batch_size: examples per batch.
+        encode: as for `training_batches`.
+
+    Returns:
+        A finite dataset of encoded batches.
 
     >>> batches = evaluation_batches(
     ...     tf.data.Dataset.range(3), batch_size=2, encode=lambda batch: batch
@@ -225,12 +238,17 @@ def evaluation_token_batches(
 ) -> tf.data.Dataset:
     """Return the batches of `token_batches` over one pass, short examples first.
 
-    The shortest examples, fewer than `row_multiple`, are left out. Arguments and errors are as in
-    `token_batches`.
+    The shortest examples, fewer than `row_multiple`, are left out.
+
+    Arguments and errors are as in `token_batches`.
+
+    Returns:
+        A finite dataset of encoded batches.
 
     >>> columns = {"text": np.array([b"a", b"b c d e f", b"g h"], object)}
-    >>> encode = lambda batch, length: batch["text"]
-    >>> settings = dict(batch_tokens=6, length_multiple=3, encode=encode)
+    >>> settings = dict(
+    ...     batch_tokens=6, length_multiple=3, encode=lambda batch, length: batch["text"]
+    ... )
     >>> batches = evaluation_token_batches(columns, np.array([1, 5, 2]), **settings)
     >>> [batch.numpy().tolist() for batch in batches]
     [[b'a', b'g h'], [b'b c d e f']]
@@ -248,8 +266,14 @@ def fill_last_batch(order: np.ndarray, batch_size: int) -> tuple[np.ndarray, np.
     """Repeat rows with weight 0 to let replicas share every batch evenly.
 
     The other weights compensate for this: the weighted mean over all batches is the mean over the
-    original rows. `order` is int (rows,), at least one; the result, rows and float32 weights, has a
-    length that `batch_size` divides.
+    original rows.
+
+    Args:
+        order: int (rows,), the rows in their order, at least one.
+        batch_size: examples per batch.
+
+    Returns:
+        The rows and their float32 weights, both of a length that `batch_size` divides.
 
     >>> fill_last_batch(np.array([1, 0, 2]), 2)
     (array([1, 0, 2, 1]), array([1.3333334, 1.3333334, 1.3333334, 0.       ], dtype=float32))

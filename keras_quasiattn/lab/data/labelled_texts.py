@@ -93,8 +93,11 @@ class LabelledTextSet(Generic[AnyExamples]):
 
         A hash of the text (of pairs, the first text) alone decides which examples are held out.
         Equal texts therefore stay together, the seed has no effect, and adding texts to the file
-        does not move others. `share` is in (0, 1); `fold` says which part of this size to hold out,
-        counted from 0, and no two folds share a text.
+        does not move others.
+
+        Args:
+            share: share of the training texts to hold out, in (0, 1).
+            fold: which part of this size to hold out, counted from 0; no two folds share a text.
 
         Raises:
             UserError: one of the two splits would be empty.
@@ -112,7 +115,11 @@ class LabelledTextSet(Generic[AnyExamples]):
     ) -> "LabelledTextSet[AnyExamples]":
         """Return the set with a new split: the training texts whose hash is in [low, high).
 
-        Errors mention `options`, which set the range.
+        Args:
+            name: name of the new split.
+            low: start of the range, in [0, 1].
+            high: end of the range.
+            options: the options that set the range, for error messages.
 
         Raises:
             UserError: one of the two splits would be empty.
@@ -156,7 +163,14 @@ def texts_from_tfds(
     label_key: str,
     splits: Sequence[str],
 ) -> LabelledTextSet[LabelledTexts]:
-    """Read some splits of a prepared TFDS builder; a space joins the features of a text."""
+    """Read the splits of a prepared TFDS builder.
+
+    Args:
+        builder: a builder whose data are prepared.
+        text_keys: the features that form the text; a space joins them.
+        label_key: the feature with the class.
+        splits: names of the splits.
+    """
     read = {}
     for split in splits:
         *parts, labels = columns_from_tfds(builder, split, (*text_keys, label_key))

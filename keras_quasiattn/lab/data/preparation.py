@@ -2,8 +2,11 @@
 
 import contextlib
 import io
+import socket
+import threading
 import urllib.parse
-from collections.abc import Callable
+import urllib.request
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import requests
@@ -14,6 +17,7 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.files import locked
 
 _SECONDS = 5.0
+_PORTS = {"http": 80, "https": 443, "ftp": 21}
 
 
 def prepare(
@@ -24,8 +28,12 @@ def prepare(
     If several processes need the same data at once, one of them writes and the others wait.
 
     Args:
-        make_builder: creates the builder, which inspects the disk, so it may be called twice.
+        make_builder: creates the builder. `prepare` calls it again when no other process is
+            writing, because a builder inspects the disk at creation.
         data_dir: the folder in which the builder keeps its data.
+
+    Returns:
+        The builder, with its data prepared.
 
     Raises:
         UserError: the folder cannot be written, the disk is full, or the data cannot be downloaded.
@@ -50,9 +58,11 @@ def prepare(
 
 
 def pending_download(builder: tfds.core.DatasetBuilder) -> str:
-    """Describe the download that the data need, such as "trec (0.3 MiB from cogcomp.org)".
+    """Return a description of the download that is needed to prepare the data.
 
-    Returns "" if the data are prepared, are generated or come from the user's files.
+    Returns:
+        A text such as "trec (0.3 MiB from cogcomp.org)"; "" if the data are prepared, are generated
+        or come from the user's files.
     """
     urls = builder.url_infos
     if builder.is_prepared() or not urls:
@@ -65,18 +75,37 @@ def pending_download(builder: tfds.core.DatasetBuilder) -> str:
 def _require_network(builder: tfds.core.DatasetBuilder) -> None:
     """Raise an error if no host answers within seconds; TFDS itself would try for minutes."""
     pending = pending_download(builder)
-    if pending and not any(map(_answers, builder.url_infos)):
+    if pending and not _any_answers({_host_and_port(url) for url in builder.url_infos}):
         raise UserError(
             f"cannot download {pending}: no answer within {_SECONDS:.0f} seconds; "
             "check the network, or use a file of your own"
         )
 
 
-def _answers(url: str) -> bool:
-    try:
-        requests.head(url, timeout=_SECONDS)  # through a proxy if one is set
-    except (requests.ConnectionError, requests.Timeout):
-        return False
-    except requests.RequestException:  # such as a scheme that only TFDS knows
-        pass
-    return True
+def _host_and_port(url: str) -> tuple[str, int]:
+    """Return the host and port to connect to for a URL, those of its proxy if one is set."""
+    parts = urllib.parse.urlsplit(url)
+    proxy = urllib.request.getproxies().get(parts.scheme)
+    if proxy and not urllib.request.proxy_bypass(parts.hostname or ""):
+        parts = urllib.parse.urlsplit(proxy if "//" in proxy else f"//{proxy}")
+    return parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 80)
+
+
+def _any_answers(hosts: Collection[tuple[str, int]]) -> bool:
+    answered = threading.Event()
+    tried = threading.Semaphore(0)
+
+    def connect(host: tuple[str, int]) -> None:
+        try:
+            with contextlib.suppress(OSError), socket.create_connection(host, timeout=_SECONDS):
+                answered.set()
+        finally:
+            tried.release()
+
+    # Threads, because the timeout does not limit address lookup.
+    for host in hosts:
+        threading.Thread(target=connect, args=(host,), daemon=True).start()
+    for _ in hosts:
+        if not tried.acquire(timeout=_SECONDS) or answered.is_set():
+            break
+    return answered.is_set()

@@ -93,8 +93,14 @@ def read_inputs(
 ) -> list[tuple[str, str | None]]:
     """Read the rows of a table as inputs of `predict`, each with its label or None.
 
-    Tabs join the columns of an input, and tabs and line breaks inside them become spaces. The
-    arguments and errors are those of `read_table`; "label" may be among the names.
+    Args:
+        file: as for `read_table`.
+        columns: the columns that form an input; tabs join them, and tabs and line breaks inside
+            them become spaces.
+        names: as for `read_table`; "label" may be among them.
+
+    Raises:
+        UserError: as for `read_table`.
     """
     return [
         ("\t".join(re.sub(r"[\t\n]", " ", row[column]) for column in columns), row.get("label"))
@@ -105,8 +111,11 @@ def read_inputs(
 def read_parallel(files: Mapping[str, str | Path]) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield the lines of several files of one column, side by side.
 
-    Yields the line number, counted from 1, and the lines by column. The file of each column may be
-    compressed (.gz, .xz).
+    Args:
+        files: the file of each column; it may be compressed (.gz, .xz).
+
+    Yields:
+        The line number, counted from 1, and the lines by column.
 
     Raises:
         UserError: a file cannot be read or is empty, or the files differ in their number of lines.

@@ -88,10 +88,11 @@ class PairTask(VocabularyTask):
         if kind == "siamese":
             return SiameseClassifier(**sizes, interaction=interaction, **options)
         if kind == "mixture":
-            simple, intra = (options.pop(f"{kind}_components") for kind in ("plain", "intra"))
+            plain_count = options.pop("plain_components")
+            intra_count = options.pop("intra_components")
             common = {name: options.pop(name) for name in _NETWORK_OPTIONS}
-            components: list[dict[str, Any]] = [{} for _ in range(simple)]
-            components += [{"intra_attention": True} for _ in range(intra)]
+            components: list[dict[str, Any]] = [{} for _ in range(plain_count)]
+            components += [{"intra_attention": True} for _ in range(intra_count)]
             return MixtureClassifier(**sizes, components=components, common=common, **options)
         options, attention = attention_of(options)
         return PairClassifier(**sizes, **options, **attention)

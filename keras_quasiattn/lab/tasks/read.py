@@ -59,6 +59,9 @@ _EXAMPLE = (
 )
 
 
+_DROPPED = "training questions without their answer in the passage"
+
+
 def _corpus(builder: Any = QuestionCorpus, splits: Sequence[str] = SPLITS, **more: Any) -> Source:
     """Return the source of a data set; `splits` are its splits to train, validate and test."""
     names = dict(zip(SPLITS if len(splits) > 2 else ("train", "test"), splits, strict=True))
@@ -71,7 +74,6 @@ def _corpus(builder: Any = QuestionCorpus, splits: Sequence[str] = SPLITS, **mor
     )
 
 
-_DROPPED = "training questions without their answer in the passage"
 _LINES = _corpus(
     config="squad_lines",
     splits=("train", "test"),

@@ -27,7 +27,7 @@ _DATA: Mapping[str, Any] = {
     # As in `data.token_batches`: replicas share batches evenly if their number divides this.
     "row_multiple": 8,
 }
-# The best temperatures differ between encoder and decoder heads: learned ones had the lowest
+# The best α and β differ between encoder and decoder heads: learned ones had the lowest
 # perplexity in trials on Multi30k's validation data.
 _CODA: Mapping[str, Any] = attention("coda", alpha="learned", beta="learned")
 _RECURRENT: Mapping[str, Any] = {

@@ -392,6 +392,9 @@ def _own_texts(options: Mapping[str, Any]) -> ParallelTextSet:
     )
 
 
+_DROPPED = "pairs with an empty side"
+
+
 def _corpus(example: str, builder: Any = ParallelCorpus, **more: Any) -> Source:
     """Return the source of a data set with the languages `data.source` and `data.target`."""
 
@@ -402,7 +405,6 @@ def _corpus(example: str, builder: Any = ParallelCorpus, **more: Any) -> Source:
     return Source(example=example, builder=builder, read=read, dropped=_DROPPED, **more)
 
 
-_DROPPED = "pairs with an empty side"
 _TALK = "And I want to tell you a story ."
 
 

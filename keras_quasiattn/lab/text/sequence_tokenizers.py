@@ -97,7 +97,14 @@ class ByteTokenizer(_SequenceTokenizer):
         return tf.cast(self._splitter.split(strings), tf.int32) + _BYTE_SPECIAL_IDS
 
     def detokenize(self, ids: tf.Tensor) -> tf.Tensor:
-        """Decode ids up to the first end of the sequence; skip padding and out-of-range ids."""
+        """Decode ids up to the first end of the sequence; skip padding and out-of-range ids.
+
+        Args:
+            ids: integer tensor (..., L).
+
+        Returns:
+            String tensor (...).
+        """
         ids = tf.cast(ids, tf.int32)
         is_byte = (ids >= _BYTE_SPECIAL_IDS) & (ids < self.vocabulary_size) & ~self._ended(ids)
         alphabet = tf.constant([bytes([value]) for value in range(256)])

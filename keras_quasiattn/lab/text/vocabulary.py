@@ -25,8 +25,6 @@ def learn_words(
 ) -> list[str]:
     """Learn a vocabulary for `WordTokenizer`: the most frequent words of some texts.
 
-    The special tokens come first, then words by falling count, equal counts in alphabetical order.
-
     Args:
         texts: the training texts.
         cleaning: as for `WordTokenizer`.
@@ -34,6 +32,9 @@ def learn_words(
         min_count: rarer words are left out, unless they are in `known`.
         known: words that may be rare, for example because they have a word vector.
         text_version: as for `WordTokenizer`.
+
+    Returns:
+        The special tokens, then words by falling count; words of equal count in alphabetical order.
 
     >>> learn_words(["a b a", "c b a"], "words", size=10, min_count=2, known={"c"})
     ['[PAD]', '[UNK]', 'a', 'b', 'c']
@@ -93,7 +94,11 @@ def vocabulary_text(vocabulary: Sequence[str]) -> str:
 
 
 def read_vocabulary(text: str, source: str) -> list[str]:
-    """Read a vocabulary from the content of its file, which `source` names.
+    """Read a vocabulary from the content of its file.
+
+    Args:
+        text: content of the file.
+        source: name of the file, for the error message.
 
     Raises:
         UserError: the text is not a vocabulary.

@@ -169,8 +169,14 @@ class SpanTokenizer(VocabularyTokenizer):
     The words are those of the cleaning of the same name. The string itself is not changed, so the
     positions refer to it.
 
-    The arguments and errors are those of `WordTokenizer`; the cleaning is "pieces", whose words are
-    in lower case, or "cased_pieces".
+    Args:
+        vocabulary: the words by id; see `VocabularyTokenizer`.
+        cleaning: "pieces", whose words are in lower case, or "cased_pieces".
+        unknown_ids: number of ids for other words; see `VocabularyTokenizer`.
+        text_version: version of the cleaning; 1 for runs that record none.
+
+    Raises:
+        ValueError: the cleaning is unknown, or the vocabulary or `unknown_ids` is unsuitable.
 
     >>> tokenizer = SpanTokenizer(["[PAD]", "[UNK]", "who", "?"])
     >>> tokens, starts, ends = tokenizer.split_with_offsets(tf.constant(["Qui vécut? "]))

@@ -82,17 +82,21 @@ def embedding_matrix(
     *,
     ids: int | None = None,
 ) -> np.ndarray:
-    """Return initial values of an embedding, float32 (ids, width): known and random vectors.
+    """Return initial values of an embedding: known vectors, and random ones for other words.
 
-    Random values are uniform, with the standard deviation of the known vectors' numbers (Kim 2014).
-    The row of padding, id 0, is zero.
+    Random values are uniform in [−a, a], where a gives them the standard deviation of the known
+    vectors' numbers (Kim 2014).
 
     Args:
-        vocabulary: the words by id.
+        vocabulary: the words by id; id 0 is padding.
         vectors: the known vectors by word, at least one.
         width: length of a vector.
         seed: seed of the random values.
-        ids: number of ids, if unknown words have ids beyond the vocabulary.
+        ids: number of ids, if unknown words have ids beyond the vocabulary; None for the size of
+            the vocabulary.
+
+    Returns:
+        float32 (ids, width); the row of padding is zero.
     """
     bound = float(np.sqrt(3.0) * np.std(np.stack(list(vectors.values())), dtype=np.float64))
     matrix = (
@@ -109,6 +113,10 @@ def embedding_matrix(
 
 def covered(counts: Mapping[str, int], vectors: Mapping[str, np.ndarray]) -> str:
     """Describe how many of some words have a vector, and which frequent ones do not.
+
+    Args:
+        counts: how often each word occurs; at least one word.
+        vectors: the known vectors by word.
 
     >>> covered({"the": 6, "xyz": 2, "'s": 2}, {"the": np.zeros(3)})
     "60.0% of the 10 training words have a vector; the most frequent without: 's xyz"

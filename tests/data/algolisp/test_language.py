@@ -42,23 +42,27 @@ def test_blanks_between_tokens_may_be_many():
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("", "expected one program, not 0"),
-        ("  ", "expected one program, not 0"),
+        ("", "the program is empty"),
+        ("  ", "the program is empty"),
         ("[ + a", "ends with 1 open brackets"),
         ("[ + [ a", "ends with 2 open brackets"),
-        ("[ + a ] ]", "never opened"),
-        ("a b", "expected one program, not 2"),
-        ("[ a ] [ b ]", "expected one program, not 2"),
-        ("] a", "never opened"),
-        ("[ + [ ] a ]", "a bracket is empty"),
-        ("[ ]", "a bracket is empty"),
-        ("[ " * 100_000, f"nested more than {MAX_NESTING} deep"),
-        ("[ " * 100_000 + "a" + " ]" * 100_000, f"nested more than {MAX_NESTING} deep"),
-        ("] " * 100_000, "never opened"),
+        ("[ + a ] ]", "token 5, ']', comes after the end"),
+        ("a b", "token 2, 'b', comes after the end"),
+        ("[ a ] [ b ]", r"token 4, '\[', comes after the end"),
+        ("] a", "token 1 closes a bracket that was never opened"),
+        ("[ + [ ] a ]", "token 4 closes an empty bracket"),
+        ("[ ]", "token 2 closes an empty bracket"),
+        ("a " + "x" * 1000, r"token 2, 'x{40}'\.\.\., comes"),
+        ("[ " * 100_000, f"token {MAX_NESTING + 1} nests brackets more than {MAX_NESTING} deep"),
+        (
+            "[ " * 100_000 + "a" + " ]" * 100_000,
+            f"token {MAX_NESTING + 1} nests brackets more than {MAX_NESTING} deep",
+        ),
+        ("] " * 100_000, "token 1 closes"),
     ],
     ids=lambda text: repr(text[:20]),
 )
-def test_what_is_no_program_is_refused(text, complaint):
+def test_what_is_no_program_is_refused_at_its_token(text, complaint):
     with pytest.raises(ProgramError, match=complaint) as caught:
         parse_program(text)
     assert len(str(caught.value)) < 120

@@ -56,10 +56,16 @@ _RULES: Final = {
 
 @dataclasses.dataclass
 class GeneratedAlgoLispConfig(tfds.core.BuilderConfig):
-    """How many problems to generate for each split, and from which seed.
+    """How many problems to generate, and from which seed.
 
-    A smaller split is the start of a larger one with the same seed. The name of the config and of
-    its folder is by default made from the other settings.
+    Args:
+        name: name of the config and of its folder. By default it is made from the other settings,
+            so that changed settings never reuse old files.
+        train: number of problems in the training split.
+        validation: number of problems in the validation split.
+        test: number of problems in the test split.
+        seed: determines the problems; a smaller split is the start of a larger one with the same
+            seed.
 
     Raises:
         ValueError: a split would be empty.

@@ -19,6 +19,7 @@ MAX_RANGE: Final = 1000
 MAX_INTEGER_BITS: Final = 4096
 
 _TOKEN = re.compile(r'" "|\S+')  # " " is a constant of the language
+_SHOWN_CHARACTERS = 40
 _TYPE = re.compile(r"(int|bool|string)((?:\[\]){0,2})")
 _TYPE_KINDS = {"int": "number", "bool": "truth value", "string": "string"}
 _KINDS: Final[dict[type, str]] = {
@@ -44,29 +45,40 @@ def parse_program(text: str) -> Tree:
     """Parse a program: brackets, names and constants, separated by spaces.
 
     Raises:
-        ProgramError: brackets do not match, are empty or nest too deeply, or it is not one program.
+        ProgramError: there are no tokens, brackets do not match, are empty or nest too deeply, or
+            tokens follow the end; the message gives the position of the token, counted from 1.
 
     >>> parse_program("[ filter a [ partial0 b < ] ]")
     ['filter', 'a', ['partial0', 'b', '<']]
     """
-    open_calls: list[list[Tree]] = [[]]
-    for token in _TOKEN.findall(text):
-        if token == "[":
+    open_calls: list[list[Tree]] = []
+    program: Tree | None = None
+    for place, match in enumerate(_TOKEN.finditer(text), 1):
+        tree: Tree = match.group()
+        if program is not None:
+            raise ProgramError(
+                f"token {place}, {_shorten(match.group())}, comes after the end of the program"
+            )
+        if tree == "[":
+            if len(open_calls) == MAX_NESTING:
+                raise ProgramError(f"token {place} nests brackets more than {MAX_NESTING} deep")
             open_calls.append([])
-            if len(open_calls) > 1 + MAX_NESTING:
-                raise ProgramError(f"brackets are nested more than {MAX_NESTING} deep")
-        elif token == "]":
-            call = open_calls.pop()
-            if not call or not open_calls:
-                raise ProgramError("a bracket is empty or was never opened")
-            open_calls[-1].append(call)
+            continue
+        if tree == "]":
+            if not open_calls:
+                raise ProgramError(f"token {place} closes a bracket that was never opened")
+            tree = open_calls.pop()
+            if not tree:
+                raise ProgramError(f"token {place} closes an empty bracket")
+        if open_calls:
+            open_calls[-1].append(tree)
         else:
-            open_calls[-1].append(token)
-    if len(open_calls) > 1:
-        raise ProgramError(f"the program ends with {len(open_calls) - 1} open brackets")
-    if len(open_calls[0]) != 1:
-        raise ProgramError(f"expected one program, not {len(open_calls[0])}")
-    return open_calls[0][0]
+            program = tree
+    if open_calls:
+        raise ProgramError(f"the program ends with {len(open_calls)} open brackets")
+    if program is None:
+        raise ProgramError("the program is empty")
+    return program
 
 
 def write_program(tree: Tree) -> str:
@@ -76,6 +88,10 @@ def write_program(tree: Tree) -> str:
     '[ + a [ len b ] ]'
     """
     return tree if isinstance(tree, str) else f"[ {' '.join(map(write_program, tree))} ]"
+
+
+def _shorten(text: str) -> str:
+    return repr(text) if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]!r}..."
 
 
 # The values of programs: numbers, truth values, strings, arrays, dictionaries and functions.
@@ -124,8 +140,10 @@ def _check_element(value: Any) -> None:
     if kind not in _SCALARS and (
         kind != "array" or not all(kind_of(element) in _SCALARS for element in value)
     ):
-        found = "nested array" if kind == "array" else kind
-        raise ProgramError(f"an array can only hold scalars and arrays of these, not {found}")
+        raise ProgramError(
+            "an array can only hold numbers, truth values, strings and arrays of these, "
+            f"not {'nested array' if kind == 'array' else kind}"
+        )
 
 
 def _check_kinds(name: str, kinds: Sequence[str], arguments: Sequence[Any]) -> None:
@@ -249,9 +267,11 @@ def _split(text: str, delimiter: str) -> list[str]:
 
 
 def _insert(dictionary: dict, key: Any, value: Any) -> dict:
-    for kind in map(kind_of, (key, value)):
+    for kind in (kind_of(key), kind_of(value)):
         if kind not in _SCALARS:
-            raise ProgramError(f"a dictionary can only hold scalars, not {kind}")
+            raise ProgramError(
+                f"a dictionary can only hold numbers, truth values and strings, not {kind}"
+            )
     return {**dictionary, key: value}
 
 
@@ -375,13 +395,14 @@ class Program:
     A call is a function's name and its arguments in brackets, `[ + a [ len b ] ]`. A name without
     brackets is a value; functions are values too. `lambda1` and `lambda2` make functions of `arg1`
     (and `arg2`), in which `self` is the function itself; names are looked up where the function is
-    defined. All arguments are evaluated before a call; only `if` evaluates just one branch. `/`
-    rounds integers down. Division by zero, an index out of range and arguments of the wrong kind
-    are errors.
+    defined. All arguments are evaluated before a call, those of `&&` and `||` too; only `if`
+    evaluates just one branch. `/` rounds integers down. Division by zero, an index out of range,
+    the head of an empty array and arguments of the wrong kind are errors.
 
-    No program can exceed its limits. Steps are calls plus the elements and characters that they
-    take and return, which also limits memory. Functions may be nested 110 deep; integers have at
-    most 4,096 bits and ranges 1,000 numbers; arrays hold scalars or arrays of scalars.
+    Python never executes any part of a program as code, and no program can exceed its limits.
+    `max_steps` limits the number of calls plus the elements and characters that they take and
+    return, and so also limits memory. Functions may be nested 110 deep; integers have at most 4,096
+    bits and ranges 1,000 numbers; arrays hold scalars or arrays of scalars.
 
     Args:
         text: tokens separated by spaces.
@@ -408,7 +429,11 @@ class Program:
         _check_names(self.tree, frozenset(self.arguments))
 
     def run(self, inputs: Mapping[str, Any], max_steps: int = MAX_STEPS) -> Any:
-        """Run the program on the value of each argument, for at most `max_steps` steps.
+        """Run the program and return a number, truth value, string, array or dictionary.
+
+        Args:
+            inputs: value of each argument by name.
+            max_steps: number of steps after which the program is stopped.
 
         Raises:
             ProgramError: an input is missing or has another type, or the program fails or exceeds a
@@ -430,7 +455,7 @@ def _check_names(tree: Tree, names: frozenset[str]) -> None:
         if tree in _ARITIES and tree not in _GLOBALS and tree not in names:
             raise ProgramError(f"{tree} is not a value; it can only be called")
         if tree not in names and tree not in _GLOBALS:
-            raise ProgramError(f"unknown name {tree[:40]!r}")
+            raise ProgramError(f"unknown name {_shorten(tree)}")
         return
     head, *arguments = tree
     if not isinstance(head, str):

@@ -116,7 +116,10 @@ def programs_from_tfds(
 
 
 def programs_from_files(files: Mapping[str, str | Path]) -> LabelledTextSet[ProgramTexts]:
-    """Read splits, "train" among them, from files in the format that `read_problems` describes.
+    """Read splits from files in AlgoLisp's published format, which `read_problems` describes.
+
+    Args:
+        files: the file of each split, by the split's name; "train" is required.
 
     Raises:
         UserError: a line is not a problem; the message names file and line.
@@ -137,8 +140,10 @@ def read_problems(file: str | Path) -> Iterator[Problem]:
 
     Each line is a JSON object with `text` (a list of words), `short_tree` (nested lists of names),
     `args` (types by name), `return_type` and `tests` (objects with `input` and `output`); other
-    keys are ignored. The file may be compressed (.gz, .xz). Programs are not run on their tests:
-    some published programs fail theirs.
+    keys are ignored. Programs are not run on their tests: some published programs fail theirs.
+
+    Args:
+        file: its lines are JSON; the name may end in .gz or .xz.
 
     Raises:
         UserError: a line is not JSON, a key is missing or a value has another form (the message
