@@ -95,6 +95,7 @@ class Table:
     first_seed: int = 0
     split: str = "test"
     limit: int | None = None
+    policy: str = "float32"  # precision of the trainings
     paper: str = ""
     note: str = ""
 
@@ -132,8 +133,8 @@ class Table:
 
 # The keys of tables and rows, and their types.
 _TABLE: Final[Mapping[str, type]] = {
-    **dict.fromkeys(("name", "title", "task", "records", "choose", "split", "paper", "note"), str),
-    **dict.fromkeys(("model", "against"), str),
+    **dict.fromkeys(("name", "title", "task", "records", "choose", "split", "policy"), str),
+    **dict.fromkeys(("model", "against", "paper", "note"), str),
     **dict.fromkeys(("figures", "set", "grid", "attention_options", "data"), dict),
     **dict.fromkeys(("presets", "rows", "attentions"), list),
     **dict.fromkeys(("seeds", "limit"), int),
@@ -158,8 +159,8 @@ def read_experiments(file: str | Path) -> list[Table]:
     - `rows`, each with `model`, and optionally `name`, `preset`, `set`, `against`, and `paper`
       (text, or text by preset). A row without `model` only shows the paper's results;
     - or `model`, `attentions` and `attention_options`, for one row per attention;
-    - `grid`, `choose`, `seeds`, `split`, `limit`, `records` as in `Table`; `records` is relative to
-      the file;
+    - `grid`, `choose`, `seeds`, `split`, `limit`, `policy`, `records` as in `Table`; `records` is
+      relative to the file;
     - `figures`: the metrics to show: for each heading, the name of a metric, or a list of name,
       divisor and number of decimals;
     - `data`: display names of the data, by preset.
@@ -221,6 +222,7 @@ def _table(file: Path, given: Mapping[str, Any]) -> Table:
         seeds=given.get("seeds", 3),
         split=given.get("split", "test"),
         limit=given.get("limit"),
+        policy=given.get("policy", "float32"),
         paper=given.get("paper", ""),
         note=given.get("note", ""),
     )

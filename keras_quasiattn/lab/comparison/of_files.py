@@ -1,5 +1,6 @@
 """Train the missing runs of the tables in TOML files."""
 
+import dataclasses
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -46,7 +47,16 @@ def train_tables(
 
     chosen = None if vectors is None else str(vectors)
     like = Job(items=runs / "items", data_dir=Path(data_dir), command=tuple(command))
-    plans = [Plan(table, records[table.records], path_of, chosen, like) for table in tables]
+    plans = [
+        Plan(
+            table,
+            records[table.records],
+            path_of,
+            chosen,
+            dataclasses.replace(like, policy=table.policy),
+        )
+        for table in tables
+    ]
 
     times = _times(records)
     with Progress(progress) as shown:
