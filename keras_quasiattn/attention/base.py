@@ -73,6 +73,8 @@ class Attention:
         needs_one_projection: whether both sequences need the same projection, because features are
             subtracted from each other.
         pair_score_count: number of weight matrices that `pair` returns.
+        pair_has_distance: whether `pair` also takes `distance_a` and `distance_b`, what a distance
+            between the sequences compares.
         score_parts: number of equal parts into which the features of a head are split, each with
             its own scores; a rotary embedding rotates each part separately.
         cross_attention_options: options used when queries arrive one after another and all keys are
@@ -85,6 +87,7 @@ class Attention:
     rows_are_independent: ClassVar[bool] = True
     needs_one_projection: ClassVar[bool] = False
     pair_score_count: ClassVar[int] = 2
+    pair_has_distance: ClassVar[bool] = False
     score_parts: ClassVar[int] = 1
     cross_attention_options: ClassVar[Mapping[str, Any]] = {}
     search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
@@ -382,7 +385,7 @@ def weighted_values(
         weights = weigh(biased, mask)  # (..., T, S)
         if recording.active.get() is not None:
             recording.record(name, weights, mask, label)
-        return weights
+        return recording.edited(weights, mask)
 
     if bias is None:
         weights = weights_of(mask)

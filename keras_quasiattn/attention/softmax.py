@@ -1,7 +1,8 @@
 """Scaled dot-product attention: the baseline, with the same rules for masks and precision."""
 
 import dataclasses
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
@@ -13,10 +14,11 @@ from keras_quasiattn.attention.base import (
     register_attention,
     weighted_values,
 )
+from keras_quasiattn.attention.factors import Factor, check_factor, factor, factor_weights
 from keras_quasiattn.attention.gated import gated_softmax
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.core.masks import as_boolean_mask, masked_softmax, pair_mask, sides
-from keras_quasiattn.core.tensors import check_features, dot_products
+from keras_quasiattn.core.tensors import as_dtype, check_features, dot_products
 
 Tensor = Any
 
@@ -170,9 +172,30 @@ def alignment_pair(
 
 @dataclasses.dataclass
 class Softmax(ScoreAttention):
-    """Weights that are the softmax of the scores; there are no options."""
+    """Weights that are the softmax of the scores; `alpha` is as in `layers.MultiHeadSoftmax`."""
 
     label = "softmax weights"
+    search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"alpha": (1.0, "learned")}
+
+    alpha: Factor = 1.0
+
+    def __post_init__(self) -> None:
+        self.alpha = check_factor(self.alpha, "alpha")
+
+    def make_weights(self, layer: Any, features: int, heads: int | None = None) -> dict[str, Any]:
+        """Add a weight for α, one number per head, if it is "learned"."""
+        return factor_weights(layer, () if heads is None else (heads, 1, 1), alpha=self.alpha)
+
+    def attend(
+        self, query: Tensor, *arguments: Any, learned: dict[str, Any], **options: Any
+    ) -> Any:
+        """Attend from α times the queries; see `Attention.attend`."""
+        return super().attend(self._scaled(query, learned), *arguments, learned=learned, **options)
+
+    def _scaled(self, query: Tensor, learned: dict[str, Any]) -> Tensor:
+        if self.alpha == 1:
+            return query
+        return query * as_dtype(factor(self.alpha, learned.get("alpha"), 1.0), query.dtype)
 
     def weights(self, scores: Tensor, mask: Tensor | None, learned: dict[str, Any]) -> Tensor:
         """Return the softmax of each row."""
@@ -188,9 +211,11 @@ class Softmax(ScoreAttention):
         value_a: Tensor,
         value_b: Tensor,
         return_scores: bool = False,
+        learned: dict[str, Any] | None = None,
         **options: Any,
     ) -> tuple[Tensor, ...]:
         """Align in both directions with `ops.alignment_pair`, which computes dot products once."""
+        a = self._scaled(a, learned or {})
         return alignment_pair(
             a, b, mask_a, mask_b, value_a=value_a, value_b=value_b, return_scores=return_scores
         )
@@ -201,7 +226,7 @@ class Softmax(ScoreAttention):
 class MultiHeadSoftmax(MultiHeadQuasiAttention):
     """`keras.layers.MultiHeadAttention` with the same weights but this package's mask rules.
 
-    weights = softmax(q·kᵀ/√H + bias) over the visible keys;  output = (weights·v)·W_o
+    weights = softmax(α·q·kᵀ/√H + bias) over the visible keys;  output = (weights·v)·W_o
 
     The attention differs from Keras' layer only in the masks: a float mask is an error, explicit
     masks override implicit ones, and a row with nothing to attend to gives exact zeros where Keras
@@ -211,6 +236,8 @@ class MultiHeadSoftmax(MultiHeadQuasiAttention):
     hides the pair, as a mask does.
 
     Args:
+        alpha: factor of the products: a number ≥ 0, 1 by default, or "learned" for one factor per
+            head, starting at 1.
         **arguments: as for `layers.MultiHeadQuasiAttention`.
 
     Returns:

@@ -1,7 +1,7 @@
 """Collect the matrices that attention ops compute, for inspection."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
@@ -30,6 +30,9 @@ class Recorded(NamedTuple):
 
 Recording = dict[str, Recorded]
 active: ContextVar[Recording | None] = ContextVar("attention_recording", default=None)
+# (weights (..., T, S), visible pairs or None) → weights to use instead
+Edit = Callable[[Tensor, Tensor | None], Tensor]
+_edit: ContextVar[Edit | None] = ContextVar("attention_edit", default=None)
 
 
 @contextlib.contextmanager
@@ -71,6 +74,31 @@ def recording_of(sequence: str) -> Iterator[None]:
         yield
     for name, one in found.items():
         record(f"{name}_{sequence}", one.values, one.visible, f"{one.label} of the {sequence}")
+
+
+@contextlib.contextmanager
+def editing(edit: Edit) -> Iterator[None]:
+    """Let ops sum the values with edited weights in the `with` block, to see what weights do.
+
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> x = np.ones((1, 2, 4), "float32")
+    >>> with editing(lambda weights, visible: 0 * weights):
+    ...     float(np.abs(ops.coda_attention(x, x, x)).max())
+    0.0
+    """
+    token = _edit.set(edit)
+    try:
+        with recording():
+            yield
+    finally:
+        _edit.reset(token)
+
+
+def edited(weights: Tensor, visible: Tensor | None) -> Tensor:
+    """Return the weights that the active `editing`, if any, makes of these."""
+    edit = _edit.get()
+    return weights if edit is None else edit(weights, visible)
 
 
 def is_recording() -> bool:

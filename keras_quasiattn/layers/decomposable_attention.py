@@ -5,6 +5,7 @@ from typing import Any
 import keras
 
 from keras_quasiattn.attention.base import make_attention
+from keras_quasiattn.core.tensors import check_choice
 from keras_quasiattn.layers.dense import DenseStack
 from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 
@@ -37,6 +38,11 @@ class DecomposableAttention(PairAttention):
             multi-head layer adds, such as `layers.MultiHeadSigmoid`. With word vectors of length 1,
             as the tasks use, choose {"scaling": "none"} for "coda": with the default, "mean", its
             weights start close to 0.
+        last_activation: activation of the last layer of F. With "relu" (the default) F(a) and F(b)
+            are not negative, so neither is E, and CoDA never subtracts. "tanh" and "linear" give E
+            either sign.
+        share_networks: whether the distance N of "coda" compares F(a) and F(b) too. If False, N
+            compares the outputs of a second network like F. Defaults to True.
         **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
@@ -74,6 +80,8 @@ class DecomposableAttention(PairAttention):
         kernel_initializer: Any = "glorot_uniform",
         attention: str = "softmax",
         attention_options: dict[str, Any] | None = None,
+        last_activation: Any = "relu",
+        share_networks: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -81,13 +89,26 @@ class DecomposableAttention(PairAttention):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self._attention = make_attention(self, attention, attention_options)
         self.attention, self.attention_options = attention, dict(attention_options or {})
-        self.network = DenseStack(
-            units,
-            num_layers,
-            dropout,
-            kernel_initializer,
+        self.last_activation = keras.activations.get(last_activation)
+        self.share_networks = share_networks
+        check_choice(share_networks, (True, False), "share_networks")
+        if not share_networks and not self._attention.pair_has_distance:
+            raise ValueError(
+                f"attention={attention!r} compares no distances, so it has no use for "
+                "`share_networks=False`."
+            )
+        self.network = self._make_network("network")
+        self.distance_network = None if share_networks else self._make_network("distance_network")
+
+    def _make_network(self, name: str) -> DenseStack:
+        return DenseStack(
+            self.units,
+            self.num_layers,
+            self.dropout,
+            self.kernel_initializer,
+            self.last_activation,
             dtype=self.dtype_policy,
-            name="network",
+            name=name,
         )
 
     @property
@@ -99,13 +120,22 @@ class DecomposableAttention(PairAttention):
         """Build F and create the learned weights of the attention."""
         check_pair(inputs_shape)
         self.network.build(inputs_shape[0])
+        if self.distance_network:
+            self.distance_network.build(inputs_shape[0])
         self._learned = self._attention.make_weights(self, self.units)
 
     def attend(
         self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
     ) -> list[Tensor]:
         """Return β and α, and the weights if they are requested."""
-        network_a, network_b = (self.network(x, training=options["training"]) for x in (a, b))
+        training = options["training"]
+        network_a, network_b = (self.network(x, training=training) for x in (a, b))
+        distances = {}
+        if self.distance_network:
+            distances = {
+                name: self.distance_network(x, training=training)
+                for name, x in (("distance_a", a), ("distance_b", b))
+            }
         return list(
             self._attention.pair(
                 network_a,  # (B, T, units)
@@ -116,15 +146,17 @@ class DecomposableAttention(PairAttention):
                 value_b=b,
                 learned=self._learned,
                 return_scores=options["return_scores"],
+                **distances,
             )
         )
 
     def get_config(self) -> dict[str, Any]:
         """Return every constructor argument."""
-        names = ("units", "num_layers", "dropout", "attention")
+        names = ("units", "num_layers", "dropout", "attention", "share_networks")
         return {
             **super().get_config(),
             **{name: getattr(self, name) for name in names},
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "attention_options": self.attention_options or None,
+            "last_activation": keras.activations.serialize(self.last_activation),
         }

@@ -49,6 +49,7 @@ class DenseStack(QuantizedParts, keras.layers.Layer):
         num_layers: number of dense layers.
         dropout: rate in [0, 1) of the dropout before each dense layer.
         kernel_initializer: initializer of every kernel.
+        last_activation: activation of the last dense layer. Defaults to "relu".
         **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
@@ -74,9 +75,11 @@ class DenseStack(QuantizedParts, keras.layers.Layer):
         num_layers: int = 2,
         dropout: float = 0.0,
         kernel_initializer: Any = "glorot_uniform",
+        last_activation: Any = "relu",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self.last_activation = keras.activations.get(last_activation)
         self.units = check_positive_integer(units, "units")
         self.num_layers = check_positive_integer(num_layers, "num_layers")
         self.dropout = check_rate(dropout, "dropout")
@@ -91,8 +94,10 @@ class DenseStack(QuantizedParts, keras.layers.Layer):
             self.dropouts.append(keras.layers.Dropout(self.dropout, **options))
             options["name"] = f"dense_{index}"
             initializer = self.kernel_initializer.clone()
+            is_last = index == self.num_layers - 1
+            activation = self.last_activation if is_last else "relu"
             self.denses.append(
-                Dense(self.units, activation="relu", kernel_initializer=initializer, **options)
+                Dense(self.units, activation=activation, kernel_initializer=initializer, **options)
             )
             self.denses[-1].build(inputs_shape)
             inputs_shape = self.denses[-1].compute_output_shape(inputs_shape)
@@ -110,6 +115,7 @@ class DenseStack(QuantizedParts, keras.layers.Layer):
             **super().get_config(),
             **{name: getattr(self, name) for name in names},
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "last_activation": keras.activations.serialize(self.last_activation),
         }
 
 

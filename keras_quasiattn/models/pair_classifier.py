@@ -60,6 +60,11 @@ class PairClassifier(EmbeddingModel):
             "glorot_uniform".
         comparison: what G reads: "concat" (the default), [a_i; β_i], or "difference", also
             |a_i − β_i| and a_i·β_i (Chen et al. 2017), which learns faster from few pairs.
+        exact_match: whether each word has one more feature, 1 if the same word is in the other text
+            and 0 if not (Chen et al. 2017b). Defaults to False.
+        last_activation: activation of the last layer of F; as for `layers.DecomposableAttention`.
+        share_networks: whether the distance of "coda" compares the outputs of F too; as for
+            `layers.DecomposableAttention`.
         **kwargs: `name`, `trainable` and `dtype` (a policy; the logits are always float32).
 
     Call arguments:
@@ -80,7 +85,8 @@ class PairClassifier(EmbeddingModel):
 
     Source: Parikh et al. 2016, "A Decomposable Attention Model for Natural Language Inference"; Tay
     et al. 2019, "Compositional De-Attention Networks", §3.2–3.3, for "coda"; Chen et al. 2017,
-    "Enhanced LSTM for Natural Language Inference", for the comparison by differences.
+    "Enhanced LSTM for Natural Language Inference", for the comparison by differences; Chen et al.
+    2017b, "Reading Wikipedia to Answer Open-Domain Questions", for the exact match.
     """
 
     def __init__(
@@ -100,16 +106,23 @@ class PairClassifier(EmbeddingModel):
         attention_dropout: float = 0.0,
         kernel_initializer: Any = "glorot_uniform",
         comparison: str = "concat",
+        exact_match: bool = False,
+        last_activation: Any = "relu",
+        share_networks: bool = True,
         **kwargs: Any,
     ) -> None:
         policy = policy_of(kwargs.pop("dtype", None))
         self._arguments = arguments_of(PairClassifier.__init__, locals())
         self._hold_embedding(policy)
-        own = ("vocabulary_size", "embedding_dim", "train_embedding")
+        check_choice(exact_match, (True, False), "exact_match")
+        own = ("vocabulary_size", "embedding_dim", "train_embedding", "exact_match")
         of_network = {name: value for name, value in self._arguments.items() if name not in own}
         network = PairNetwork(**of_network, dtype=policy, name="network")
         self._arguments["kernel_initializer"] = keras.initializers.serialize(
             network.kernel_initializer
+        )
+        self._arguments["last_activation"] = keras.activations.serialize(
+            network.attend.last_activation
         )
         self._hold(_network=network)
         inputs = pair_inputs()
@@ -141,6 +154,12 @@ class PairClassifier(EmbeddingModel):
 
     def _answer(self, first: Tensor, second: Tensor, **options: Any) -> Any:
         pair = [self._embedding(ids) for ids in (first, second)]
+        if self._arguments["exact_match"]:
+            same = ops.equal(first[:, :, None], second[:, None, :])  # (B, T, S)
+            pair = [
+                ops.concatenate([x, ops.cast(ops.any(same, axis=axis), x.dtype)[..., None]], -1)
+                for x, axis in zip(pair, (2, 1), strict=True)  # (B, T or S, embedding_dim + 1)
+            ]
         return self._network(pair, mask=[is_real(first), is_real(second)], **options)
 
 
@@ -153,7 +172,7 @@ class PairNetwork(QuantizedParts, keras.layers.Layer):
     With `comparison="difference"` G reads [a_i; β_i; |a_i − β_i|; a_i·β_i].
 
     Padding has no effect, and a sequence of padding alone has the sum v = 0. The arguments are
-    those of `PairClassifier` from `units` on, and `num_classes`.
+    those of `PairClassifier` from `units` on without `exact_match`, and `num_classes`.
 
     Call arguments:
         inputs: [a, b], (B, T, features) and (B, S, features).
@@ -181,6 +200,8 @@ class PairNetwork(QuantizedParts, keras.layers.Layer):
         attention_dropout: float = 0.0,
         kernel_initializer: Any = "glorot_uniform",
         comparison: str = "concat",
+        last_activation: Any = "relu",
+        share_networks: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -198,7 +219,12 @@ class PairNetwork(QuantizedParts, keras.layers.Layer):
         self.comparison = comparison
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         sizes: dict[str, Any] = {"units": units, "num_layers": num_layers, "dropout": dropout}
-        chosen = {"attention": attention, "attention_options": attention_options}
+        chosen = {
+            "attention": attention,
+            "attention_options": attention_options,
+            "last_activation": last_activation,
+            "share_networks": share_networks,
+        }
         make = self._make
         self.projection = self.intra = None
         if projection_dim:

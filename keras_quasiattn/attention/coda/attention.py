@@ -1,10 +1,8 @@
 """Compositional de-attention (CoDA): the function, its options and its multi-head layer."""
 
 import dataclasses
-import math
-import numbers
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
@@ -14,6 +12,7 @@ from keras_quasiattn.attention.coda.blockwise import blockwise_sums
 from keras_quasiattn.attention.coda.choice import CODA_IMPLEMENTATIONS, compute_by_choice
 from keras_quasiattn.attention.coda.composition import Composition
 from keras_quasiattn.attention.coda.pairs import Pairs
+from keras_quasiattn.attention.factors import Factor, check_factor, factor, factor_weights
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.core import recording
 from keras_quasiattn.core.masks import as_boolean_mask, causal_mask, combine_masks, sides
@@ -27,22 +26,7 @@ from keras_quasiattn.core.tensors import (
     weighted_sum,
 )
 
-Factor = float | Literal["learned"]
-
-
-def check_factor(value: Factor, name: str) -> Factor:
-    """Return `value` if it is a finite number ≥ 0 or "learned".
-
-    Otherwise it raises a `ValueError` that names the argument.
-    """
-    if value == "learned":
-        return "learned"
-    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or value < 0:
-        raise ValueError(
-            f"`{name}` must be a finite number ≥ 0, or 'learned'. Received: {name}={value!r}"
-        )
-    return float(value)
+Tensor = Any
 
 
 def scaling_factor(scaling: str, features: int, paper: float) -> float:
@@ -54,35 +38,6 @@ def scaling_factor(scaling: str, features: int, paper: float) -> float:
     """
     check_choice(scaling, ("mean", "paper", "none"), "scaling")
     return {"mean": 1 / features, "paper": paper, "none": 1.0}[scaling]
-
-
-def factor_weights(
-    layer: keras.layers.Layer, shape: tuple[int, ...], **values: Factor
-) -> dict[str, Any]:
-    """Add a weight for each of the named values that is "learned".
-
-    The weights have `shape`, start at 1 and are constrained to ≥ 0. Under 16-bit policies they stay
-    float32: there are few of them, and their update steps are small.
-    """
-    return {
-        name: layer.add_weight(
-            shape=shape,
-            initializer="ones",
-            constraint=keras.constraints.NonNeg(),
-            autocast=False,
-            name=name,
-        )
-        for name, value in values.items()
-        if value == "learned"
-    }
-
-
-def factor(value: Factor, weight: Any | None, scale: float) -> Any:
-    """Return `scale` times the number, or times the weight if the factor is learned."""
-    return scale * cast(float, value) if weight is None else scale * weight
-
-
-Tensor = Any
 
 
 def coda_attention(
@@ -360,6 +315,7 @@ class CoDAOptions(Attention):
         "long as Keras' own; with --compile, where XLA may compile it, 1.3 to 1.6 times"
     )
     pair_score_count: ClassVar[int] = 1
+    pair_has_distance: ClassVar[bool] = True
     # Means over all pairs would make each query depend on the others.
     cross_attention_options: ClassVar[Mapping[str, Any]] = {"center_per_query": True}
     # The compositions, ranges and centrings of Tay et al. 2019, sections 2.2 and 4.

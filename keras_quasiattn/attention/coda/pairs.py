@@ -92,4 +92,4 @@ class Pairs:
             recording.record("similarity", similarity, mask, similarity_label)
             recording.record("gate", gate, mask, gate_label)
             recording.record("weights", weights, mask, "M")
-        return weights
+        return recording.edited(weights, mask)

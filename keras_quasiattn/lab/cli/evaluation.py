@@ -71,6 +71,7 @@ def evaluate(
     from keras_quasiattn.lab.report.measured import Reached
     from keras_quasiattn.lab.tasks.batches import FILE
     from keras_quasiattn.lab.tasks.measured import flat_figures
+    from keras_quasiattn.lab.tasks.subtraction import subtraction
 
     if split is None and data is None:
         split = made.measured_split
@@ -84,7 +85,10 @@ def evaluate(
             made.use_file(data, renamed)
         else:
             made.prepare()
-        measured = made.measure(folder.load_model(made), part, limit)
+        model = folder.load_model(made)
+        measured = made.measure(model, part, limit)
+        negative = subtraction(made, model, part, limit, measured)
+        measured = measured._replace(figures={**measured.figures, **negative})
     with waiting(f"measuring simple methods on {name}"):
         baselines = _baselines(made, part, limit)
     reached = Reached(str(run), made, name, measured, baselines)

@@ -16,6 +16,7 @@ from keras_quasiattn.files import atomic_file
 from keras_quasiattn.lab import tasks
 from keras_quasiattn.lab.comparison.plan import Job
 from keras_quasiattn.lab.tasks import Task
+from keras_quasiattn.lab.tasks.subtraction import subtraction
 from keras_quasiattn.lab.tasks.task import Measured
 from keras_quasiattn.lab.training import result_row, train
 from keras_quasiattn.lab.training.finishing import compile_for
@@ -51,11 +52,14 @@ def _run(job: Job) -> dict[str, Any]:
     task = _task(job)
     folder = train(task, job.path, policy=job.policy, progress=False, command=job.command)
     task.prepare()
-    measured = task.measure(folder.load_model(), job.split, job.limit)
-    folder.write_metrics(job.split, measured.figures)
+    model = folder.load_model()
+    measured = task.measure(model, job.split, job.limit)
+    negative = subtraction(task, model, job.split, job.limit, measured)
+    figures = {**measured.figures, **negative}
+    folder.write_metrics(job.split, figures)
     if measured.items is not None:
         write_items(job.scores, measured.items)
-    return result_row(folder, job.split, measured.figures)
+    return result_row(folder, job.split, figures)
 
 
 def write_items(file: Path, scores: np.ndarray) -> None:

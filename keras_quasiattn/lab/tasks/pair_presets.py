@@ -39,6 +39,12 @@ _NETWORK: Mapping[str, Any] = {
     "attention_dropout": 0.0,
     "comparison": "concat",
 }
+_PLAIN: Mapping[str, Any] = {
+    "intra_attention": False,
+    "exact_match": False,
+    "last_activation": "relu",
+    "share_networks": True,
+}
 _SIAMESE: Mapping[str, Any] = {
     "embedding_dim": 100,
     "train_embedding": True,
@@ -55,10 +61,10 @@ _MODELS: Mapping[str, Mapping[str, Any]] = {
     # the scaling by 1/units would make M nearly 0 everywhere.
     "decomposable_coda": {
         **_NETWORK,
-        "intra_attention": False,
+        **_PLAIN,
         **attention("coda", scaling="none"),
     },
-    "decomposable": {**_NETWORK, "intra_attention": False, **attention()},
+    "decomposable": {**_NETWORK, **_PLAIN, **attention()},
     "mixture": {
         **_NETWORK,
         "plain_components": 2,
