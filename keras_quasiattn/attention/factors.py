@@ -45,6 +45,6 @@ def factor_weights(
     }
 
 
-def factor(value: Factor, weight: Any | None, scale: float) -> Any:
+def factor(value: Factor, weight: Any | None, scale: Any) -> Any:
     """Return `scale` times the number, or times the weight if the factor is learned."""
     return scale * cast(float, value) if weight is None else scale * weight

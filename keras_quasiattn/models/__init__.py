@@ -1,5 +1,6 @@
 """Model builders on the Keras functional API, with their losses and decoding."""
 
+from keras_quasiattn.attention.coda.calibration import calibrate_attention
 from keras_quasiattn.models.attention_flow_reader import AttentionFlowReader
 from keras_quasiattn.models.blend_attention import BlendAttention
 from keras_quasiattn.models.decaprop import DecaProp
@@ -48,6 +49,7 @@ __all__ = [
     "TransformerClassifier",
     "beam_search",
     "best_spans",
+    "calibrate_attention",
     "greedy_search",
     "sampling_search",
     "swap_attention",

@@ -98,7 +98,7 @@ NON_DEFAULT: dict[type, dict[str, Any]] = {
         "kernel_initializer": "he_normal",
     },
     layers.MultiHeadCoDA: {**_MULTI_HEAD, **_CODA, "center_per_query": True},
-    layers.MultiHeadSoftmax: _MULTI_HEAD,
+    layers.MultiHeadSoftmax: {**_MULTI_HEAD, "alpha": 0.5},
     layers.MultiHeadGated: {**_MULTI_HEAD, **_GATES},
     layers.SoftAttention: _POOLING,
     layers.LocalAttention: {**_POOLING, "window": 3},
@@ -128,7 +128,13 @@ NON_DEFAULT: dict[type, dict[str, Any]] = {
         "attention_options": _CODA,
         "kernel_initializer": "he_normal",
     },
-    layers.DecomposableAttention: {**_NETWORK, "attention": "coda", "attention_options": _CODA},
+    layers.DecomposableAttention: {
+        **_NETWORK,
+        "attention": "coda",
+        "attention_options": _CODA,
+        "last_activation": "tanh",
+        "share_networks": False,
+    },
     layers.FactorizationMachine: {**_EVERY_LAYER, **_FACTORS},
     layers.BidirectionalAttentionConnector: {
         **_EVERY_LAYER,
@@ -179,6 +185,7 @@ TOGETHER: dict[tuple[type, str], dict[str, Any]] = {
         layers.GatedContextQueryAttention,
     )
 }
+TOGETHER[layers.DecomposableAttention, "share_networks"] = {"attention": "coda"}
 TOGETHER |= {
     (layer, "rotary_base"): {"key_dim": 4}
     for layer, arguments in NON_DEFAULT.items()

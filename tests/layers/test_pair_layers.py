@@ -38,10 +38,16 @@ def both_real():
     return MASKS[0][:, :, None] & MASKS[1][:, None]
 
 
-def network(layer, x):
-    for dense in layer.network.denses:
+def relu(x):
+    return np.maximum(x, 0)
+
+
+def network(layer, x, name="network", last=relu):
+    denses = getattr(layer, name).denses
+    for dense in denses:
         kernel, bias = to_numpy([keras.ops.stop_gradient(w.value) for w in dense.weights])
-        x = np.maximum(x @ kernel + bias, 0)
+        x = x @ kernel + bias
+        x = last(x) if dense is denses[-1] else relu(x)
     return x
 
 
@@ -62,6 +68,37 @@ def test_coda_of_sentences():
     )
     del options["scaling"]
     weights = reference.coda_weights(*(network(layer, x) for x in (A, B)), both_real(), **options)
+    got = arrays(layer([A, B], mask=MASKS, return_attention_scores=True))
+    for one, other in zip(got, (weights @ B, np.swapaxes(weights, 1, 2) @ A, weights), strict=True):
+        close(one, other)
+
+
+@pytest.mark.parametrize("alpha", [0.5, "learned"])
+def test_softmax_alignment_with_a_factor(alpha):
+    layer = made(layers.DecomposableAttention(13, attention_options={"alpha": alpha}), [A, B])
+    factor = float(arrays(layer.weights[0].value)[0]) if alpha == "learned" else alpha
+    assert factor != 1
+    features = [network(layer, x) for x in (A, B)]
+    expected = reference.softmax_weights(factor * features[0], features[1], both_real())
+    close(arrays(layer([A, B], mask=MASKS))[0], expected @ B)
+
+
+@pytest.mark.parametrize(("activation", "last"), [("linear", lambda x: x), ("tanh", np.tanh)])
+def test_coda_of_sentences_whose_similarity_has_either_sign(activation, last):
+    layer = made(
+        layers.DecomposableAttention(
+            13, attention="coda", last_activation=activation, share_networks=False
+        ),
+        [A, B],
+    )
+    weights = reference.coda_weights(
+        *(network(layer, x, last=last) for x in (A, B)),
+        both_real(),
+        alpha=1 / 13,
+        beta=1 / 13,
+        distance=tuple(network(layer, x, "distance_network", last) for x in (A, B)),
+    )
+    assert weights.min() < -0.01
     got = arrays(layer([A, B], mask=MASKS, return_attention_scores=True))
     for one, other in zip(got, (weights @ B, np.swapaxes(weights, 1, 2) @ A, weights), strict=True):
         close(one, other)
@@ -169,8 +206,18 @@ def test_dot_product_heads_are_those_of_softmax_attention():
             "`attention` must be one of .*attention='dot'",
         ),
         (
-            lambda: layers.DecomposableAttention(attention_options={"alpha": 2.0}),
-            r"attention='softmax' accepts no `attention_options`. Received: \['alpha'\]",
+            lambda: layers.DecomposableAttention(
+                attention="signed_softmax", attention_options={"alpha": 2.0}
+            ),
+            r"attention='signed_softmax' accepts no `attention_options`. Received: \['alpha'\]",
+        ),
+        (
+            lambda: layers.DecomposableAttention(attention_options={"alpha": -1.0}),
+            "`alpha` must be a finite number.*alpha=-1.0",
+        ),
+        (
+            lambda: layers.DecomposableAttention(share_networks=False),
+            "attention='softmax' compares no distances.*share_networks=False",
         ),
         (
             lambda: layers.DecomposableAttention(attention="coda", attention_options={"units": 3}),

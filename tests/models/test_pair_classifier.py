@@ -74,6 +74,23 @@ def test_the_initializer_makes_every_kernel() -> None:
     assert PairClassifier.from_config(model.get_config()).get_config() == model.get_config()
 
 
+def test_exact_matches_are_a_feature_of_the_words() -> None:
+    """With it the first row of the projection's kernels that the embedding does not read."""
+    model = lively(make("softmax", exact_match=True))
+    plain = make("softmax", embedding_dim=model.embedding.output_dim + 1)
+    table, *rest = model.get_weights()
+    first, second = FIRST[:1], SECOND[:1]
+    answers = []
+    for side, other in ((first, second), (second, first)):
+        found = np.isin(side, other).astype("float32")
+        assert 0 < found[side != 0].sum() < (side != 0).sum()
+        answers.append(np.concatenate([table[side], found[..., None]], axis=-1))
+    network = plain.get_layer("network")
+    network.set_weights(rest)
+    logits = network(answers, mask=[first != 0, second != 0])
+    np.testing.assert_allclose(to_numpy(logits), answer(model, first, second), atol=1e-5)
+
+
 def test_coda_options_change_the_answer() -> None:
     plain, sharp = lively(make("coda")), make("coda", attention_options={"alpha": 5.0})
     sharp.set_weights(plain.get_weights())

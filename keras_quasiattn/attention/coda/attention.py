@@ -1,5 +1,6 @@
 """Compositional de-attention (CoDA): the function, its options and its multi-head layer."""
 
+import contextlib
 import dataclasses
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -9,6 +10,7 @@ from keras import ops
 
 from keras_quasiattn.attention.base import Attention, register_attention, training_call
 from keras_quasiattn.attention.coda.blockwise import blockwise_sums
+from keras_quasiattn.attention.coda.calibration import SCALES, calibrating, is_calibrating
 from keras_quasiattn.attention.coda.choice import CODA_IMPLEMENTATIONS, compute_by_choice
 from keras_quasiattn.attention.coda.composition import Composition
 from keras_quasiattn.attention.coda.pairs import Pairs
@@ -35,9 +37,11 @@ def scaling_factor(scaling: str, features: int, paper: float) -> float:
     "mean": 1/features, which makes E a mean product and N a mean difference of features. For every
     number of features, tanh then starts where it is steep, and a sigmoid gate of unit normals at
     2·sigmoid(−1.13) ≈ 0.49. "paper": the factor in the equation of the paper. "none": 1.
+    "calibrated": as "mean", until `models.calibrate_attention` is called.
     """
-    check_choice(scaling, ("mean", "paper", "none"), "scaling")
-    return {"mean": 1 / features, "paper": paper, "none": 1.0}[scaling]
+    check_choice(scaling, ("mean", "paper", "none", "calibrated"), "scaling")
+    mean = 1 / features
+    return {"mean": mean, "paper": paper, "none": 1.0, "calibrated": mean}[scaling]
 
 
 def coda_attention(
@@ -322,7 +326,7 @@ class CoDAOptions(Attention):
     search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
         "alpha": (0.5, 1.0, 2.0),
         "beta": (0.5, 1.0, 2.0),
-        "scaling": ("mean", "paper", "none"),
+        "scaling": ("mean", "paper", "none", "calibrated"),
         "similarity": ("tanh", "sigmoid"),
         "gate": ("sigmoid", "tanh", "arctan", "algebraic"),
         "gate_range": ("scaled", "centered", "raw"),
@@ -350,6 +354,11 @@ class CoDAOptions(Attention):
         check_choice(self.implementation, CODA_IMPLEMENTATIONS, "implementation")
 
     @property
+    def counts_pairs(self) -> bool:  # type: ignore[override]
+        """Return whether scales are being set from all visible pairs."""
+        return self.scaling == "calibrated" and is_calibrating()
+
+    @property
     def sees_all_pairs(self) -> bool:
         """Return whether a mean over all pairs is subtracted from E or N."""
         return self.composition.uses_means and not self.center_per_query
@@ -359,10 +368,21 @@ class CoDAOptions(Attention):
         shape = () if heads is None else (heads, 1, 1)
         # Eq. 10, of multi-head attention, has the factor 1/√H; eqs. 1 and 2 have none.
         paper = 1.0 if heads is None else features**-0.5
-        return {
-            "factor": scaling_factor(self.scaling, features, paper),
-            **factor_weights(layer, shape, alpha=self.alpha, beta=self.beta),
-        }
+        start = scaling_factor(self.scaling, features, paper)
+        scales = {"alpha": start, "beta": start}
+        if self.scaling == "calibrated":
+            scales = {
+                name: layer.add_weight(
+                    shape=shape,
+                    initializer=keras.initializers.Constant(start),
+                    trainable=False,
+                    autocast=False,
+                    name=weight_name,
+                )
+                for name, weight_name in SCALES.items()
+            }
+        learned = factor_weights(layer, shape, alpha=self.alpha, beta=self.beta)
+        return {"scales": scales, **learned}
 
     def attend(
         self,
@@ -376,15 +396,16 @@ class CoDAOptions(Attention):
         **options: Any,
     ) -> Any:
         """Call `ops.coda_attention`; `scaling` takes the place of `scale`."""
-        return coda_attention(
-            query,
-            key,
-            value,
-            mask,
-            center_per_query=self.center_per_query,
-            **self._matrix(learned),
-            **options,
-        )
+        with self._calibrating(learned):
+            return coda_attention(
+                query,
+                key,
+                value,
+                mask,
+                center_per_query=self.center_per_query,
+                **self._matrix(learned),
+                **options,
+            )
 
     def pair(
         self,
@@ -405,24 +426,38 @@ class CoDAOptions(Attention):
                 "`center_per_query` must be False where one weight matrix serves both directions. "
                 "Received: center_per_query=True"
             )
-        return coda_pair(
-            a,
-            b,
-            mask_a,
-            mask_b,
-            value_a=value_a,
-            value_b=value_b,
-            return_scores=return_scores,
-            **self._matrix(learned or {}),
-            **options,
+        learned = learned or {}
+        with self._calibrating(learned):
+            return coda_pair(
+                a,
+                b,
+                mask_a,
+                mask_b,
+                value_a=value_a,
+                value_b=value_b,
+                return_scores=return_scores,
+                **self._matrix(learned),
+                **options,
+            )
+
+    def _calibrating(self, learned: dict[str, Any]) -> contextlib.AbstractContextManager[None]:
+        scales = learned["scales"] if self.scaling == "calibrated" else {}
+        return calibrating(scales, lambda: self._factors(learned))
+
+    def _factors(self, learned: dict[str, Any]) -> tuple[Tensor, Tensor]:
+        """Return α and β times their scales."""
+        alpha, beta = (
+            factor(getattr(self, name), learned.get(name), learned["scales"][name])
+            for name in ("alpha", "beta")
         )
+        return alpha, beta
 
     def _matrix(self, learned: dict[str, Any]) -> dict[str, Any]:
         """Return the options that define M, with α and β times the scaling factor."""
+        alpha, beta = self._factors(learned)
         return {
-            name: factor(getattr(self, name), learned.get(name), learned["factor"])
-            for name in ("alpha", "beta")
-        } | {
+            "alpha": alpha,
+            "beta": beta,
             "similarity": self.similarity,
             "gate": self.gate,
             "gate_range": self.gate_range,
@@ -475,6 +510,8 @@ class MultiHeadCoDA(MultiHeadQuasiAttention):
         scaling: "mean" multiplies E and N by 1/H. E is then a mean product and N a mean difference,
             so neither tanh nor the gates start saturated. "paper" multiplies both by 1/√H (eq. 10);
             gates then start nearly closed at usual head sizes. "none" leaves both unscaled.
+            "calibrated" starts as "mean"; `models.calibrate_attention` then sets a scale per head
+            from the first batch, so that E has variance 1 and the mean of 2·sigmoid(N) is ½.
         similarity: "tanh" or "sigmoid".
         gate: "sigmoid", "tanh", "arctan" or "algebraic" (x/√(1+x²)).
         gate_range: "scaled" doubles a sigmoid gate and leaves other gates unchanged; "centered"

@@ -5,6 +5,7 @@ from typing import Any
 
 from keras import ops
 
+from keras_quasiattn.attention.coda.calibration import observed
 from keras_quasiattn.attention.coda.composition import Composition
 from keras_quasiattn.core import recording
 from keras_quasiattn.core.l1 import pairwise_l1
@@ -71,11 +72,11 @@ class Pairs:
         products = dot_products(self.query, self.key)  # (..., T, S)
         # (..., T, S)
         distance = pairwise_l1(self.distance_query, self.distance_key, implementation=distances)
-        negative_distance = as_dtype(self.beta, products.dtype) * -distance  # N
-
         seen = causal_mask(*ops.shape(products)[-2:]) if self.is_causal else None
         mask = combine_masks(self.mask, pair_mask(self.row_mask, self.key_mask), seen)
-        similarity = as_dtype(self.alpha, products.dtype) * products
+        alpha, beta = observed(self.alpha, self.beta, products, distance, mask)
+        negative_distance = as_dtype(beta, products.dtype) * -distance  # N
+        similarity = as_dtype(alpha, products.dtype) * products
         if self.bias is not None:
             similarity = add_score_bias(similarity, self.bias, mask)  # E
         # Means are (..., T, 1) per query, or (..., 1, 1).

@@ -68,8 +68,6 @@ class _Count:
         # (..., T, S); masked pairs have weight 0
         everywhere = tf.ones(tf.shape(weights), tf.bool)
         seen = everywhere if visible is None else everywhere & tf.cast(visible, tf.bool)
-        counted = [
-            tf.math.count_nonzero(pairs) for pairs in (seen, weights < 0, weights < BELOW)
-        ]
+        counted = [tf.math.count_nonzero(pairs) for pairs in (seen, weights < 0, weights < BELOW)]
         self._counts.assign_add(tf.stack(counted))
         return tf.where(weights < BELOW, tf.zeros_like(weights), weights)

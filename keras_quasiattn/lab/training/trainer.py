@@ -8,6 +8,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from keras_quasiattn.attention.coda.calibration import calibrate_attention, can_be_calibrated
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.files import no_empty_folder
 from keras_quasiattn.lab.data.batches import untuned
@@ -199,6 +200,8 @@ def _fit(
     start = workers.broadcast_from_chief(last)
     if not start:
         task.initialize(model)
+        if can_be_calibrated(model):
+            calibrate_attention(model, next(iter(task.training_data(0)))[0])
     else:
         checkpoints.restore(start, model, model.optimizer)
         shown.say(f"{folder.path}: continuing from step {start} of {settings.steps}")

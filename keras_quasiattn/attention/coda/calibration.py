@@ -1,0 +1,141 @@
+"""Scales of E and N from the first batch, for CoDA with `scaling="calibrated"`."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_quasiattn.core.recording import recording
+
+Tensor = Any
+# (q·kᵀ, L1 distances, mask) → α and β
+Observe = Callable[[Tensor, Tensor, Tensor | None], tuple[Tensor, Tensor]]
+
+SCALES = {"alpha": "alpha_scale", "beta": "beta_scale"}  # names of the weights
+
+_active: ContextVar[bool] = ContextVar("calibrating", default=False)
+_observe: ContextVar[Observe | None] = ContextVar("observe_pairs", default=None)
+_HALVINGS = 60
+_ROUNDING = 1e-6  # of sums in float32, relative to their size
+
+
+def calibrate_attention(layer: keras.Layer, *args: Any, **kwargs: Any) -> None:
+    """Set the scales of every CoDA in a built layer or model that has `scaling="calibrated"`.
+
+    One call with these arguments, without dropout, sets both scales of each head in the order of
+    the layers: E gets the standard deviation α over the visible pairs, and the mean of 2·sigmoid(N)
+    gets ½ for β = 1. Call it eagerly with the first batch, before training. A head whose products
+    are all equal, or whose distances are all 0, keeps its scale.
+
+    Args:
+        layer: any built Keras layer or model.
+        *args: positional arguments of the call.
+        **kwargs: keyword arguments of the call.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn.layers import MultiHeadCoDA
+    >>> layer = MultiHeadCoDA(num_heads=2, key_dim=8, scaling="calibrated")
+    >>> x = np.random.default_rng(0).normal(size=(4, 9, 16)).astype("float32")
+    >>> output = layer(x, x)
+    >>> from keras_quasiattn.models import calibrate_attention
+    >>> calibrate_attention(layer, x, x)
+    >>> from keras_quasiattn.attention.probe import probe
+    >>> _, (one,) = probe(layer, x, x)
+    >>> round(float(np.mean(one.matrices["gate"].values)), 3)
+    0.5
+    """
+    token = _active.set(True)
+    try:
+        with recording():  # so that whole matrices are computed
+            layer(*args, **{"training": False, **kwargs})
+    finally:
+        _active.reset(token)
+
+
+def can_be_calibrated(layer: keras.Layer) -> bool:
+    """Return whether a built layer or model has a CoDA with `scaling="calibrated"`."""
+    return any(weight.name == SCALES["alpha"] for weight in layer.non_trainable_weights)
+
+
+@contextlib.contextmanager
+def calibrating(
+    scales: dict[str, Any], factors: Callable[[], tuple[Tensor, Tensor]]
+) -> Iterator[None]:
+    """Let `calibrate_attention` set scales in the `with` block, from the pairs weighted there.
+
+    Args:
+        scales: the weights "alpha" and "beta", () or (N, 1, 1); empty if they are fixed.
+        factors: return α and β times their current scales.
+    """
+    if not (scales and _active.get()):
+        yield
+        return
+
+    def observe(products: Tensor, distance: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        # (heads, pairs), or (1, pairs) without a head axis
+        visible = np.ones(products.shape, bool)
+        if mask is not None:
+            visible &= np.asarray(ops.convert_to_numpy(mask), bool)
+        for name, values, scale_of in (
+            ("alpha", products, _scale_of_products),
+            ("beta", distance, _scale_of_distances),
+        ):
+            scale = ops.convert_to_numpy(scales[name]).astype(np.float64)
+            array = np.asarray(ops.convert_to_numpy(values), np.float64)
+            axis = array.ndim - 3
+            for head in range(scale.size):
+                chosen = visible if scale.ndim == 0 else np.take(visible, head, axis)
+                found = (array if scale.ndim == 0 else np.take(array, head, axis))[chosen]
+                scale.flat[head] = scale_of(found) or scale.flat[head]
+            scales[name].assign(scale)
+        return factors()
+
+    token = _observe.set(observe)
+    try:
+        yield
+    finally:
+        _observe.reset(token)
+
+
+def is_calibrating() -> bool:
+    """Return whether `calibrate_attention` is running."""
+    return _active.get()
+
+
+def observed(
+    alpha: Tensor, beta: Tensor, products: Tensor, distance: Tensor, mask: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Return α and β, after setting their scales if `calibrate_attention` is running."""
+    observe = _observe.get()
+    return (alpha, beta) if observe is None else observe(products, distance, mask)
+
+
+def _scale_of_products(products: np.ndarray) -> float | None:
+    """Return the scale that gives the products variance 1."""
+    if not products.size or not np.isfinite(products).all():
+        return None
+    deviation = float(products.std())
+    return 1 / deviation if deviation > _ROUNDING * float(np.abs(products).max()) else None
+
+
+def _scale_of_distances(distances: np.ndarray) -> float | None:
+    """Return the scale c for which the mean of 2·sigmoid(−c·distance) is ½, by bisection."""
+    far = distances[distances > 0]
+    if 2 * far.size <= distances.size or not np.isfinite(far).all():
+        return None  # the gates of equal vectors stay 1, so the mean stays above ½
+
+    def is_open(scale: float) -> bool:
+        return float(np.mean(2 / (1 + np.exp(np.minimum(scale * distances, 500))))) > 0.5
+
+    low, high = 0.0, 1 / float(far.mean())
+    while is_open(high):
+        low, high = high, 2 * high
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if is_open(middle) else (low, middle)
+    return high

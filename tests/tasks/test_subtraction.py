@@ -1,0 +1,55 @@
+"""Whether a model uses the weights with which its attention subtracts."""
+
+import keras
+import numpy as np
+import pytest
+import tiny_pairs
+
+from keras_quasiattn.core.recording import editing
+from keras_quasiattn.lab.tasks.subtraction import subtraction
+
+
+def _measured(folder, model, **changed):
+    task = tiny_pairs.make(folder, "pairs", model, **changed)
+    task.prepare()
+    made = task.build_model()
+    random = np.random.default_rng(0)
+    made.set_weights([random.normal(size=w.shape, scale=0.7) for w in made.get_weights()])
+    return task, made, task.measure(made, "test")
+
+
+@pytest.mark.parametrize(
+    ("model", "changed"),
+    [
+        (
+            "decomposable_coda",
+            {"model__last_activation": "linear", "model__attention_options": {"scaling": "mean"}},
+        ),
+        ("decomposable", {"model__attention": "differential"}),
+    ],
+)
+def test_what_negative_weights_add(pairs_data, model, changed):
+    """The metric without them is the metric with weights that are cut by hand."""
+    task, made, measured = _measured(pairs_data, model, **changed)
+    found = subtraction(task, made, "test", None, measured)
+    seen = []
+
+    def cut(weights, visible):
+        seen.append(visible)
+        return keras.ops.where(weights < -0.1, 0.0, weights)
+
+    with editing(cut):
+        rest = task.measure(made, "test").figures["accuracy"]
+    assert seen
+    assert found["drop_without_negative"] == measured.figures["accuracy"] - rest
+    assert 0 < found["negative_share"] < 0.9
+
+
+def test_weights_that_are_never_negative(pairs_data):
+    """F ends in a ReLU: E ≥ 0, and CoDA's tanh(E) too."""
+    found = subtraction(*_measured(pairs_data, "decomposable_coda")[:2], "test", 5, None)
+    assert found == {"negative_share": 0.0, "drop_without_negative": 0.0}
+
+
+def test_a_model_without_attention_has_no_such_figures(pairs_data):
+    assert subtraction(*_measured(pairs_data, "siamese_none")[:2], "test", 5, None) == {}
