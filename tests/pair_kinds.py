@@ -27,7 +27,7 @@ KINDS: dict[str, tuple[type, dict[str, Any], dict[str, Any]]] = {
     "no_projection": (*_PAIR, {"projection_dim": None}),
     **{
         name: (*_SIAMESE, {"interaction": name})
-        for name in ("none", "attention", "conflict", "both")
+        for name in ("none", "attention", "attentions", "conflict", "both")
     },
     "mixture": (*_MIXTURE, {}),
     "elbo": (*_MIXTURE, {"objective": "elbo"}),

@@ -29,19 +29,22 @@ Tensor = Any
 
 
 class _Interaction(NamedTuple):
-    """A layer between the texts, made from `units` and `difference`; heads in weight order."""
+    """Layers between the texts, made from `units` and `difference`; heads in weight order."""
 
-    layer: Callable[..., keras.layers.Layer] | None
+    layers: tuple[Callable[..., keras.layers.Layer], ...]
     heads: tuple[str, ...]
 
 
+def _attention(units: int, difference: str, **named: Any) -> keras.layers.Layer:
+    return AlignmentAttention(units, **named)
+
+
 _INTERACTIONS = {
-    "none": _Interaction(None, ()),
-    "attention": _Interaction(
-        lambda units, difference, **named: AlignmentAttention(units, **named), ("attention",)
-    ),
-    "conflict": _Interaction(ConflictAttention, ("conflict",)),
-    "both": _Interaction(AttentionConflict, ("attention", "conflict")),
+    "none": _Interaction((), ()),
+    "attention": _Interaction((_attention,), ("attention",)),
+    "attentions": _Interaction((_attention, _attention), ("attention", "second_attention")),
+    "conflict": _Interaction((ConflictAttention,), ("conflict",)),
+    "both": _Interaction((AttentionConflict,), ("attention", "conflict")),
 }
 
 
@@ -62,7 +65,8 @@ class SiameseClassifier(EmbeddingModel):
     Args:
         vocabulary_size: number of token ids, including 0 for padding.
         num_classes: number of classes.
-        interaction: "both" (the default), "attention", "conflict" or "none".
+        interaction: "both" (the default), "attention", "conflict", "none", or "attentions", two
+            heads of attention.
         difference: the difference that conflict uses, with the default of
             `layers.ConflictAttention`.
         embedding_dim: width of the embedding. Defaults to 300.
@@ -127,6 +131,7 @@ class SiameseClassifier(EmbeddingModel):
             ],
             "recurrent_dropout": make(keras.layers.Dropout, "recurrent_dropout", dropout),
             "interaction": None,
+            "second_interaction": None,
             "pooling": make(MaskedPooling, "pooling", pooling),
             "dense": [
                 make(Dense, f"dense_{number}", units, activation="tanh")
@@ -135,8 +140,9 @@ class SiameseClassifier(EmbeddingModel):
             "dense_dropout": make(keras.layers.Dropout, "dense_dropout", dropout),
             "output_layer": make(keras.layers.Dense, "logits", num_classes, dtype="float32"),
         }
-        if kind := _INTERACTIONS[interaction].layer:
-            layers["interaction"] = make(kind, "interaction", units, difference=difference)
+        names = ("interaction", "second_interaction")
+        for name, kind in zip(names, _INTERACTIONS[interaction].layers, strict=False):
+            layers[name] = make(kind, name, units, difference=difference)
         self._hold(**{f"_{name}": value for name, value in layers.items()})
         inputs = pair_inputs()
         super().__init__(inputs=inputs, outputs=self._answer(**inputs)["logits"], **kwargs)
@@ -164,13 +170,15 @@ class SiameseClassifier(EmbeddingModel):
         answer: dict[str, Tensor] = {}
         for side, pair, both in (("first", states, masks), ("second", states[::-1], masks[::-1])):
             seen = [pair[0]]
-            if heads:
+            matrices = []
+            for layer in filter(None, (self._interaction, self._second_interaction)):
                 # One head: (B, L, units). Two heads: [u; v^A; v^C], (B, L, 3·units), u included.
-                found, *weights = self._interaction(pair, mask=both, return_attention_scores=True)
-                seen = [found] if len(heads) == 2 else [*seen, found]
-                answer |= {
-                    f"{head}_{side}": matrix for head, matrix in zip(heads, weights, strict=True)
-                }
+                found, *weights = layer(pair, mask=both, return_attention_scores=True)
+                seen = [found] if len(weights) == 2 else [*seen, found]
+                matrices += weights
+            answer |= {
+                f"{head}_{side}": matrix for head, matrix in zip(heads, matrices, strict=True)
+            }
             pooled.append(self._pooling(ops.concatenate(seen, axis=-1), mask=both[0]))
         x = ops.concatenate(pooled, axis=-1)  # (B, 2·width of u')
         for dense in self._dense:

@@ -75,6 +75,7 @@ _MODELS: Mapping[str, Mapping[str, Any]] = {
     },
     "siamese_both": _CONFLICT,
     "siamese_attention": _SIAMESE,
+    "siamese_attentions": _SIAMESE,
     "siamese_conflict": _CONFLICT,
     "siamese_none": _SIAMESE,
     # One sequence needs no token to align nothing to, and vectors of the encoder's own length.
