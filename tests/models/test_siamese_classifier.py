@@ -5,6 +5,7 @@ from pair_kinds import FIRST, SECOND, answer, lively, make, to_numpy
 HEADS = {
     "none": [],
     "attention": ["attention"],
+    "attentions": ["attention", "second_attention"],
     "conflict": ["conflict"],
     "both": ["attention", "conflict"],
 }
@@ -25,9 +26,10 @@ def test_explained_weights_are_of_the_heads_that_there_are(interaction: str) -> 
         np.testing.assert_allclose(weights.sum(-1), shown.any(-1), atol=1e-5)
 
 
-def test_one_encoder_and_one_interaction_serve_both_texts() -> None:
+@pytest.mark.parametrize("interaction", ["attentions", "both"])
+def test_one_encoder_and_one_interaction_serve_both_texts(interaction: str) -> None:
     """The texts changed about, the two halves of the first dense kernel too: the same logits."""
-    model = lively(make("both"))
+    model = lively(make(interaction))
     given = answer(model)
     kernel = next(weight for weight in model.weights if weight.path.endswith("dense_0/kernel"))
     halves = np.split(to_numpy(kernel), 2)
