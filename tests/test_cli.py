@@ -54,7 +54,10 @@ def test_from_training_to_a_saved_model(run_cli: Any, mlu_data: Path, tmp_path: 
     assert (figures.pop("run"), figures.pop("split")) == (run, "test")
     low, high = figures.pop("intervals")["sequence_accuracy"]
     assert low <= figures["sequence_accuracy"] <= high
-    assert figures.keys() == {"sequence_accuracy", "by_kind", "questions"}
+    # The model is a Transformer with softmax, whose weights are never negative.
+    assert (figures["negative_share"], figures["drop_without_negative"]) == (0.0, 0.0)
+    negative = {"negative_share", "drop_without_negative"}
+    assert figures.keys() == {"sequence_accuracy", "by_kind", "questions"} | negative
     assert figures["questions"] == 40
     assert RunFolder.open(run).metrics()["test"] == figures
 

@@ -175,7 +175,7 @@ class Softmax(ScoreAttention):
     """Weights that are the softmax of the scores; `alpha` is as in `layers.MultiHeadSoftmax`."""
 
     label = "softmax weights"
-    search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"alpha": (1.0, "learned")}
+    search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"alpha": (0.5, 1.0, 2.0)}
 
     alpha: Factor = 1.0
 

@@ -326,7 +326,7 @@ class CoDAOptions(Attention):
     search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
         "alpha": (0.5, 1.0, 2.0),
         "beta": (0.5, 1.0, 2.0),
-        "scaling": ("mean", "paper", "none", "calibrated"),
+        "scaling": ("mean", "paper", "none"),
         "similarity": ("tanh", "sigmoid"),
         "gate": ("sigmoid", "tanh", "arctan", "algebraic"),
         "gate_range": ("scaled", "centered", "raw"),

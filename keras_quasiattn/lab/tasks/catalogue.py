@@ -147,6 +147,7 @@ MODELS: Mapping[str, str] = {
     "seq2seq_attention": "LSTMs with softmax attention",
     "seq2seq_coda": "LSTMs with CoDA",
     "siamese_attention": "one GRU encoder for both texts, joined by attention",
+    "siamese_attentions": "one GRU encoder for both texts, joined by two heads of attention",
     "siamese_both": "one GRU encoder for both texts, joined by attention and conflict",
     "siamese_conflict": "one GRU encoder for both texts, joined by conflict",
     "siamese_none": "one GRU encoder for both texts, not joined before pooling",
@@ -230,6 +231,7 @@ _MODEL = {
     "intra_components": "components whose texts attend to themselves first",
     "kernel_size": "words that a convolution reads; 1 reads no neighbours",
     "kl_weight": "factor of the divergence in the bound",
+    "last_activation": "last activation of what attention compares: relu, tanh, linear",
     "layer_decay": "factor of the learning rate from each layer of the encoder to the one below",
     "length_quantile": "share of the training texts that are read whole, up to data.max_length",
     "lora_rank": "rank of LoRA on the encoder's queries and values, instead of all its weights; "
@@ -243,6 +245,7 @@ _MODEL = {
     "pointer": "how the answer is pointed at: recurrent or attentive",
     "projection_dim": "width to which the embedding is projected",
     "self_attention": "attention of the passage to itself",
+    "share_networks": "whether CoDA's distance compares what its similarity compares",
     "train_embedding": "whether training changes the embedding",
     "units": "size of a recurrent state or of a layer",
     "use_intra": "whether the connectors also align each text to itself",
