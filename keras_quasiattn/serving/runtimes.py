@@ -129,6 +129,16 @@ def _export_as(form: str) -> Callable[[keras.Model, Path], None]:
     return write
 
 
+def _write_onnx(model: keras.Model, path: Path) -> None:
+    import onnx
+
+    from keras_quasiattn.serving.onnx_ops import unknown_ops
+
+    _export_as("onnx")(model, path)
+    if left := unknown_ops(onnx.load(path, load_external_data=False)):
+        raise ValueError(f"tf2onnx has nothing for TensorFlow's {', '.join(left)}")
+
+
 def _write_openvino(model: keras.Model, path: Path) -> None:
     import openvino
 
@@ -169,7 +179,7 @@ RUNTIMES: Final = {
         "ONNX Runtime",
         ("onnx", "tf2onnx", "onnxruntime"),
         "model.onnx",
-        _export_as("onnx"),
+        _write_onnx,
         _load_onnx,
     ),
     "litert": Runtime(

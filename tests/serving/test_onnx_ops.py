@@ -1,0 +1,66 @@
+"""tf2onnx left ops such as Erfc, of a GELU that is not approximated, in files that never loaded."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.serving.runtimes import convert_model, need_runtime
+
+for package in ("onnx", "tf2onnx", "onnxruntime"):
+    pytest.importorskip(package, reason="extra onnx is not installed")
+
+# On both sides of 0, near 0, where 1 + x rounds to 1, and far from 0.
+NUMBERS = np.array([[-30.0, -3.0, -0.5, -1e-9, 0.0, 1e-9, 1e-3, 0.5, 3.0, 30.0]], "float32")
+
+
+def elementwise(function: Callable[[Any], Any]) -> keras.Model:
+    inputs = keras.Input((None,))
+    return keras.Model(inputs, function(inputs))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: keras.activations.gelu(x, approximate=False),
+        keras.activations.celu,
+        ops.erfc,
+        ops.expm1,
+        lambda x: ops.log1p(ops.abs(x)),
+        lambda x: ops.logaddexp(x, 0.5 * x),
+    ],
+    ids=["gelu", "celu", "erfc", "expm1", "log1p", "logaddexp"],
+)
+def test_onnx_has_a_formula_for_what_tf2onnx_lacks(
+    function: Callable[[Any], Any], tmp_path: Path
+) -> None:
+    import onnxruntime
+
+    model = elementwise(function)
+    batch = {model.inputs[0].name: NUMBERS}
+    assert convert_model(model, need_runtime("onnx"), tmp_path, [batch]) < 1e-6
+    session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"))
+    (got,) = session.run(["logits"], batch)
+    np.testing.assert_allclose(got, model(NUMBERS), rtol=1e-4, atol=1e-7)
+    small = np.abs(NUMBERS) < 1e-2
+    if np.abs(model(NUMBERS)[small]).max() < 0.1:  # a function that is 0 at 0: no digit is lost
+        np.testing.assert_allclose(got[small], np.asarray(model(NUMBERS))[small], rtol=1e-5)
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["alone", "in a loop"])
+def test_an_op_without_a_formula_is_named(inside: bool, tmp_path: Path) -> None:
+    def loop(x: Any) -> Any:
+        return ops.while_loop(lambda y: ops.max(y) < 0.9, lambda y: (y + ops.i0(y),), [x])[0]
+
+    model = elementwise(loop if inside else ops.i0)
+    batch = {model.inputs[0].name: np.full((1, 3), 0.5, "float32")}
+    with pytest.raises(
+        UserError,
+        match="^ONNX Runtime cannot convert this model: tf2onnx has nothing for .*BesselI0",
+    ):
+        convert_model(model, need_runtime("onnx"), tmp_path, [batch])
