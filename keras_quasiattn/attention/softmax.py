@@ -195,7 +195,9 @@ class Softmax(ScoreAttention):
     def _scaled(self, query: Tensor, learned: dict[str, Any]) -> Tensor:
         if self.alpha == 1:
             return query
-        return query * as_dtype(factor(self.alpha, learned.get("alpha"), 1.0), query.dtype)
+        # In the factor's own float32, so that 16 bits round neither it nor the sum of its gradient.
+        scaled = ops.multiply(query, factor(self.alpha, learned.get("alpha"), 1.0))
+        return as_dtype(scaled, query.dtype)
 
     def weights(self, scores: Tensor, mask: Tensor | None, learned: dict[str, Any]) -> Tensor:
         """Return the softmax of each row."""

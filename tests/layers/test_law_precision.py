@@ -9,7 +9,9 @@ from cases import CASES, every_case, one_of_each_by_default, one_of_each_first
 from keras import ops
 from layer_case import FEATURES, LayerCase
 from running import as_tensor, detach, gradients, outputs, pure, shared_layer, weights
-from tools import to_numpy
+from tools import run_with_gradients, to_numpy
+
+from keras_quasiattn.attention.base import ATTENTIONS
 
 # The unit roundoff of each compute dtype.
 POLICIES = {"mixed_float16": 2.0**-11, "mixed_bfloat16": 2.0**-8}
@@ -138,3 +140,31 @@ def test_long_and_large_inputs_stay_finite(case, policy, size, jitted):
     cotangents = [np.full(x.shape, 1e-3) for x in results]
     for gradient in gradients(case, layer, sequences, masks, cotangents):
         assert np.isfinite(gradient).all()
+
+
+@pytest.mark.parametrize(
+    ("attention", "option"), [("coda", "alpha"), ("coda", "beta"), ("softmax", "alpha")]
+)
+@every_policy
+def test_the_gradient_of_a_learned_number_is_not_summed_in_16_bits(attention, option, policy):
+    """It is off by less than half a rounding, so the sum was in float32, and so were its terms."""
+    random = np.random.default_rng(0)
+    *tensors, cotangent = (rounded(random.normal(size=(3, 2, 33, 8)), policy) for _ in range(4))
+
+    def gradients_in(name):
+        dtype = keras.DTypePolicy(name)
+        layer = ATTENTIONS[attention](2, 8, **{option: "learned"}, dtype=dtype)
+        layer.build(*[(None, 33, 16)] * 2)
+        weight = next(x for x in layer.trainable_variables if x.name == option)
+
+        def function(*values):
+            qkv = [ops.cast(x, dtype.compute_dtype) for x in values[:3]]
+            options = {"is_causal": False, "dropout": 0.0, "dropout_seed": None}
+            with keras.StatelessScope(state_mapping=[(weight, values[3])]):
+                return [layer.attend(*qkv, None, return_scores=False, **options)]
+
+        start = (0.2 * to_numpy(detach(weight.value))).astype(weight.dtype)
+        return run_with_gradients(function, [*tensors, start], [cotangent])[1]
+
+    low, exact = (np.ravel(gradients_in(name)[3]).astype("float64") for name in (policy, "float64"))
+    assert np.linalg.norm(low - exact) <= POLICIES[policy] / 2 * np.linalg.norm(exact)
