@@ -1,4 +1,4 @@
-"""Atomic writes: a file or folder appears complete or not at all."""
+"""Atomic writes: a file or folder appears complete or not at all. Readers of JSON files."""
 
 import contextlib
 import fcntl
@@ -9,11 +9,11 @@ import shutil
 import socket
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_quasiattn.errors import FileError
+from keras_quasiattn.errors import FileError, UserError
 
 _TEMPORARY = ".tmp-"
 # Process id and machine of the writer.
@@ -91,6 +91,45 @@ def write_json(path: Path, value: Any) -> None:
     """Write a value as JSON, atomically."""
     with atomic_file(path) as temporary:
         temporary.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+
+
+def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write a JSON object per line, atomically."""
+    with atomic_file(path) as temporary:
+        temporary.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object; return {} if the file is missing or empty."""
+    # A file is empty while another process is about to write it for the first time.
+    text = _text(path)
+    return _object(text, path, "it") if text else {}
+
+
+def read_json_lines(path: Path) -> list[dict[str, Any]]:
+    """Read a JSON object per line; return [] if the file is missing or empty."""
+    lines = _text(path).removesuffix("\n").split("\n")
+    named = enumerate(lines if lines != [""] else [], 1)
+    return [_object(line, path, f"line {number}") for number, line in named]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8", "replace")
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise FileError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _object(text: str, path: Path, part: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise UserError(f"{path} is damaged: {part} is not a JSON object")
+    return value
 
 
 def rewrite(path: Path, change: Callable[[str], str]) -> None:

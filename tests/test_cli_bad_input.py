@@ -230,7 +230,7 @@ DAMAGES = {
     "no model": (
         "model.keras",
         Path.unlink,
-        r"is not finished \(step 20 of 20\): run the train command again",
+        r"is not finished \(update 20 of 20\): run the train command again",
     ),
     "empty model": (
         "model.keras",

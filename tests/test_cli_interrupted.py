@@ -123,12 +123,12 @@ SHORT = ["train", "toy", "--set=training.steps=12"]
 # Halts the training after an update, and says so by a file.
 HALT = """
 import pathlib, time
-from keras_quasiattn.lab.training.period_end import PeriodEnd
+from keras_quasiattn.lab.training.checkpoint_callback import CheckpointCallback
 def halt(self, batch, logs=None):
     if int(self.model.optimizer.iterations.numpy()) == {step}:
         pathlib.Path({file!r}).touch()
         time.sleep(600)
-PeriodEnd.on_train_batch_end = halt
+CheckpointCallback.on_train_batch_end = halt
 """
 
 
@@ -140,7 +140,7 @@ def environment() -> dict[str, str]:
 
 
 def stopped_after(step: int, then: signal.Signals, arguments: list[str], run: Path) -> Outcome:
-    """Starts a training and ends it after this update, in the middle of a period."""
+    """Starts a training and ends it after this update, between two checkpoints."""
     halted = run.with_name(f"halted-{step}")
     command = [sys.executable, "-m", "quasiattn", *arguments]
     before = TOY + HALT.format(step=step, file=str(halted))
@@ -286,7 +286,7 @@ def test_killed_run_ends_with_the_weights_of_an_undisturbed_one(
 ) -> None:
     run, (_, (code, _, _), (last_code, out, err)) = disturbed
     assert (code, last_code, err) == (-signal.SIGKILL, 0, "")
-    assert out.startswith(f"{run}: continuing from step 8 of 12\n")
+    assert out.startswith(f"{run}: continuing from update 8 of 12\n")
     assert_same_model_and_figures(run, undisturbed, monkeypatch)
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.training.period_end import Curves
+from keras_quasiattn.lab.training.checkpoint_callback import Curves
 
 
 def test_folder_that_cannot_be_written(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import toy_task
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.training import RunFolder, finish, train
 from keras_quasiattn.lab.training.attention_summaries import read_attention
+from keras_quasiattn.lab.training.checkpoint_callback import CheckpointCallback
 from keras_quasiattn.lab.training.checkpoints import Checkpoints
-from keras_quasiattn.lab.training.period_end import PeriodEnd
 
 OPTIONS = {"training__average_checkpoints": 2, "model__batch_normalization": False}
 
@@ -36,7 +36,7 @@ def assert_same(run: Path, other: Path) -> None:
 @pytest.fixture
 def stop_before(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Ends a training with Control-C when an epoch begins."""
-    begin = PeriodEnd.on_epoch_begin
+    begin = CheckpointCallback.on_epoch_begin
 
     def stop(task: Any, run: Path, epoch: int) -> None:
         def interrupted(self: Any, number: int, logs: Any = None) -> None:
@@ -45,7 +45,7 @@ def stop_before(monkeypatch: pytest.MonkeyPatch) -> Any:
             begin(self, number, logs)
 
         with monkeypatch.context() as patched:
-            patched.setattr(PeriodEnd, "on_epoch_begin", interrupted)
+            patched.setattr(CheckpointCallback, "on_epoch_begin", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 train(task, run, progress=False)
 
@@ -60,7 +60,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
-def test_steps_need_not_be_a_multiple_of_the_period(whole: Path) -> None:
+def test_steps_need_not_be_a_multiple_of_checkpoint_every(whole: Path) -> None:
     folder = RunFolder.open(whole)
     assert [row["step"] for row in folder.history()] == [4, 8, 12, 14]
     assert [row["step"] for row in read_attention(whole)] == [0, 4, 8, 12, 14]
@@ -81,7 +81,7 @@ def test_a_stopped_run_could_not_be_used(
     run, task = tmp_path / "run", made(tmp_path, 14)
     stop_before(task, run, 2)
     folder = finish(run, tmp_path)
-    assert capsys.readouterr().out == f"{run}: ended at step 8 of 14; the model is that of 8\n"
+    assert capsys.readouterr().out == f"{run}: ended at update 8 of 14; the model is that of 8\n"
     checkpoints = Checkpoints(folder.checkpoints, keep=2)
     first, second = (checkpoints.read(step, "trainable") for step in (4, 8))
     for left, *pair in zip(folder.load_model().trainable_variables, first, second, strict=True):
@@ -118,7 +118,7 @@ def test_a_run_that_is_extended_but_stopped_again_keeps_its_last_model(
     train(made(tmp_path, 10), run, progress=False)
     before = weights(run)
     stop_before(made(tmp_path, 14), run, 2)
-    with pytest.raises(UserError, match=f"step 10 of 14.*: quasiattn finish {run}"):
+    with pytest.raises(UserError, match=f"update 10 of 14.*: quasiattn finish {run}"):
         RunFolder.open(run, finished=True)
     finish(run, tmp_path, progress=False)
     for left, right in zip(weights(run), before, strict=True):

@@ -17,7 +17,7 @@ SHORT = {"training__steps": 12, "training__average_checkpoints": 1}
 
 
 class Seen(keras.callbacks.Callback):
-    """Notes the ends of periods; stops, or kills, after some of them."""
+    """Notes the ends of epochs; stops, or kills, after some of them."""
 
     def __init__(self, stop: int = 99, kill: int = 99) -> None:
         super().__init__()

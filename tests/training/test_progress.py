@@ -10,7 +10,7 @@ import pytest
 
 from keras_quasiattn.lab.tasks import TrainingSettings
 from keras_quasiattn.lab.training import progress as module
-from keras_quasiattn.lab.training.progress import Progress, StepProgress
+from keras_quasiattn.lab.training.progress import Progress, TrainingProgress
 
 SETTINGS = TrainingSettings(
     steps=1250, batch_size=1, learning_rate=1.0, warmup_steps=0, checkpoint_every=500
@@ -32,10 +32,10 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
 def train(
     clock: Any, stream: io.StringIO, start: int = 0, settings: TrainingSettings = SETTINGS
 ) -> list[str]:
-    """The lines on a training at 50 steps a second, after 9 s of compilation."""
-    reports = StepProgress(Progress(True, stream), settings, start)
+    """The lines on a training at 50 updates a second, after 9 s of compilation."""
+    reports = TrainingProgress(Progress(True, stream), settings, start)
     reports.on_train_begin()
-    for epoch in range(start // 500, SETTINGS.periods):
+    for epoch in range(start // 500, SETTINGS.checkpoints):
         reports.on_epoch_begin(epoch)
         for batch in range(min(500, SETTINGS.steps - 500 * epoch)):
             reports.on_train_batch_begin(batch)
@@ -46,41 +46,39 @@ def train(
     return stream.getvalue().split("\n")[:-1]
 
 
-def test_periods_were_called_epochs_and_nothing_said_how_long_it_takes(clock: Any) -> None:
+def test_nothing_said_how_long_it_takes(clock: Any) -> None:
     first, *_, last = [line for line in train(clock, io.StringIO()) if "loss" in line]
-    assert first == (
-        "period 1 of 3, step 500 of 1,250: loss 0.5123, val_loss 2; 50 steps a second, 15 s left"
-    )
-    assert last.startswith("period 3 of 3, step 1,250 of 1,250: loss") and "0 s left" in last
+    assert first == ("update 500 of 1,250: loss 0.5123, val_loss 2; 50 updates a second, 15 s left")
+    assert last.startswith("update 1,250 of 1,250: loss") and "0 s left" in last
 
 
 def test_time_left_counted_to_the_maximum_as_if_nothing_could_end_the_run(clock: Any) -> None:
     patient = dataclasses.replace(SETTINGS, select="loss", patience=1)
     first, *_ = [line for line in train(clock, io.StringIO(), settings=patient) if "loss" in line]
-    assert first.startswith("period 1 of at most 3, step 500 of at most 1,250: ")
-    assert first.endswith("; 50 steps a second, at most 15 s left")
+    assert first.startswith("update 500 of at most 1,250: ")
+    assert first.endswith("; 50 updates a second, at most 15 s left")
 
 
-def test_a_line_now_and_then_where_a_period_takes_long(
+def test_a_line_now_and_then_between_checkpoints(
     clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_EVERY", {True: 0.5, False: 4.0})
     lines = train(clock, io.StringIO(), start=500)
     assert [line.partition(";")[0].partition(":")[0] for line in lines] == [
-        "period 2 of 3, step 501 of 1,250",
-        "period 2 of 3, step 702 of 1,250",
-        "period 2 of 3, step 903 of 1,250",
-        "period 2 of 3, step 1,000 of 1,250",
-        "period 3 of 3, step 1,201 of 1,250",
-        "period 3 of 3, step 1,250 of 1,250",
+        "update 501 of 1,250",
+        "update 702 of 1,250",
+        "update 903 of 1,250",
+        "update 1,000 of 1,250",
+        "update 1,201 of 1,250",
+        "update 1,250 of 1,250",
     ]
-    assert lines[1].endswith("; 50 steps a second, 11 s left")
+    assert lines[1].endswith("; 50 updates a second, 11 s left")
 
 
 def test_one_line_changes_in_place_on_a_terminal(clock: Any) -> None:
     lines = train(clock, Terminal())
     assert len(lines) == 3
-    assert lines[0].count("\r\x1b[Kperiod 1 of 3, step ") > 10 and lines[0].endswith("15 s left")
+    assert lines[0].count("\r\x1b[Kupdate ") > 10 and lines[0].endswith("15 s left")
 
 
 @pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])

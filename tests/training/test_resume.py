@@ -34,7 +34,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run killed in a period, halfway through a checkpoint, and with only the model to write."""
+    """A run killed between two checkpoints, halfway through a checkpoint, and with only the model to write."""
     folder = tmp_path_factory.mktemp("killed")
     moments = [
         ("step:6", 4),
@@ -49,7 +49,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert not (folder / "run" / "model.keras").exists()
     ended = start(folder, "none")
     assert ended.returncode == 0, ended.stderr
-    assert "continuing from step 24 of 24" in ended.stdout
+    assert "continuing from update 24 of 24" in ended.stdout
     return folder / "run"
 
 

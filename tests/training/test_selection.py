@@ -92,7 +92,7 @@ def test_unknown_figure_is_refused_before_a_run_begins(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def early(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run with far too high a rate, which gets worse after some periods and so ends early."""
+    """A run with far too high a rate, which gets worse after some checkpoints and so ends early."""
     task = toy_task.make(
         tmp_path_factory.mktemp("data"),
         **BEST,

@@ -13,10 +13,10 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.files import _prefix
 from keras_quasiattn.lab.training import RunFolder, train
 from keras_quasiattn.lab.training import trainer as trainer_module
+from keras_quasiattn.lab.training.checkpoint_callback import CheckpointCallback
 from keras_quasiattn.lab.training.checkpoints import Checkpoints
-from keras_quasiattn.lab.training.period_end import PeriodEnd
-from keras_quasiattn.lab.training.precision import dtype_policy
 from keras_quasiattn.lab.training.replicas import ReplicaLossScaleOptimizer
+from keras_quasiattn.lab.training.strategy import dtype_policy
 
 SHORT = {
     "training__steps": 8,
@@ -198,29 +198,29 @@ def test_low_precision_learns_as_float32_does(
 )
 def test_float16_alone_scales_the_loss(tmp_path: Path, policy: str, expected: type) -> None:
     with dtype_policy(policy):
-        assert type(trainer_module._compiled(toy_task.make(tmp_path), policy).optimizer) is expected
+        assert type(trainer_module.compiled_model(toy_task.make(tmp_path), policy).optimizer) is expected
 
 
 def test_optimizer_is_that_of_the_settings(tmp_path: Path) -> None:
-    optimizer = trainer_module._compiled(toy_task.make(tmp_path), "float32").optimizer
+    optimizer = trainer_module.compiled_model(toy_task.make(tmp_path), "float32").optimizer
     assert (optimizer.beta_1, optimizer.beta_2, optimizer.epsilon) == (0.9, 0.997, 1e-9)
     assert float(optimizer.learning_rate) == pytest.approx(1e-2 / 4)
 
 
 def test_jit_compile_reaches_the_model(tmp_path: Path) -> None:
     task = toy_task.make(tmp_path, training__jit_compile=True)
-    assert trainer_module._compiled(task, "float32").jit_compile is True
+    assert trainer_module.compiled_model(task, "float32").jit_compile is True
 
 
 def test_clipping_reaches_the_optimizer(tmp_path: Path) -> None:
-    model = trainer_module._compiled(toy_task.make(tmp_path, training__clip_norm=0.25), "float32")
+    model = trainer_module.compiled_model(toy_task.make(tmp_path, training__clip_norm=0.25), "float32")
     assert model.optimizer.global_clipnorm == 0.25
 
 
 def test_loss_that_is_not_finite_stops_before_the_checkpoint(tmp_path: Path) -> None:
     task = toy_task.make(tmp_path, **SHORT, training__learning_rate=1e38)
     with pytest.raises(
-        UserError, match=r"the loss is nan in the period up to step .* training.learning_rate"
+        UserError, match=r"the loss is nan in the updates up to .* training.learning_rate"
     ):
         train(task, tmp_path / "run", progress=False)
     for file in (tmp_path / "run" / "checkpoints").glob("*"):
@@ -246,26 +246,27 @@ def test_damaged_checkpoint_is_named_and_the_one_before_it_serves(
     said = capsys.readouterr().out.splitlines()
     assert said[:2] == [
         f"{last} is damaged: continuing from the checkpoint before it",
-        f"{run}: continuing from step 4 of 8",
+        f"{run}: continuing from update 4 of 8",
     ]
     for one, other in zip(expected, again, strict=True):
         np.testing.assert_array_equal(one, other)
     assert [row["step"] for row in folder.history()] == [4, 8]
 
 
-def test_seconds_of_a_period_are_kept_to_the_millisecond(
+def test_seconds_are_kept_to_the_millisecond(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = toy_task.make(tmp_path)
     folder = RunFolder.create(tmp_path / "run", task, options={})
     checkpoints = Checkpoints(folder.checkpoints, keep=1)
-    period = PeriodEnd(folder, checkpoints, 0, task.options.training, writes=False)
-    period.set_model(SimpleNamespace(optimizer=SimpleNamespace(learning_rate=0.1)))
+    saving = CheckpointCallback(folder, checkpoints, 0, task.options.training, writes=False)
+    saving.set_model(SimpleNamespace(optimizer=SimpleNamespace(learning_rate=0.1)))
     moments = iter([10.0, 11.23456])
     monkeypatch.setattr(
-        "keras_quasiattn.lab.training.period_end.time", SimpleNamespace(monotonic=moments.__next__)
+        "keras_quasiattn.lab.training.checkpoint_callback.time",
+        SimpleNamespace(monotonic=moments.__next__),
     )
-    period.on_train_begin()
-    period.on_epoch_begin(0)
-    period.on_epoch_end(0, {"loss": 1.0})
-    assert [row["seconds"] for row in period.rows] == [1.235]
+    saving.on_train_begin()
+    saving.on_epoch_begin(0)
+    saving.on_epoch_end(0, {"loss": 1.0})
+    assert [row["seconds"] for row in saving.rows] == [1.235]

@@ -18,7 +18,7 @@ import toy_task  # noqa: E402
 from keras_quasiattn.errors import UserError  # noqa: E402
 from keras_quasiattn.lab import tasks  # noqa: E402
 from keras_quasiattn.lab.training import RunFolder, train  # noqa: E402
-from keras_quasiattn.lab.training.period_end import PeriodEnd  # noqa: E402
+from keras_quasiattn.lab.training.checkpoint_callback import CheckpointCallback  # noqa: E402
 from keras_quasiattn.lab.training.replicas import (  # noqa: E402
     ReplicaAdam,
     ReplicaLossScaleOptimizer,
@@ -55,15 +55,15 @@ def largest_difference(one: RunFolder, other: RunFolder) -> float:
 
 
 def stopped_and_resumed(name: str) -> RunFolder:
-    def stop(self: PeriodEnd, batch: int, logs: Any = None) -> None:
+    def stop(self: CheckpointCallback, batch: int, logs: Any = None) -> None:
         if self.model.optimizer.iterations.numpy() == 10:
             raise KeyboardInterrupt
 
-    PeriodEnd.on_train_batch_end = stop
+    CheckpointCallback.on_train_batch_end = stop
     try:
         run(name, "mirrored")
     except KeyboardInterrupt:
-        del PeriodEnd.on_train_batch_end
+        del CheckpointCallback.on_train_batch_end
     return run(name, "mirrored")
 
 

@@ -16,7 +16,7 @@ import toy_task
 
 from keras_quasiattn import files
 from keras_quasiattn.lab.training import train
-from keras_quasiattn.lab.training.period_end import PeriodEnd
+from keras_quasiattn.lab.training.checkpoint_callback import CheckpointCallback
 
 
 def die() -> None:
@@ -24,11 +24,11 @@ def die() -> None:
 
 
 def kill_at_step(last: int) -> None:
-    def on_train_batch_end(self: PeriodEnd, batch: int, logs: Any = None) -> None:
+    def on_train_batch_end(self: CheckpointCallback, batch: int, logs: Any = None) -> None:
         if self.model.optimizer.iterations.numpy() == last:
             die()
 
-    PeriodEnd.on_train_batch_end = on_train_batch_end
+    CheckpointCallback.on_train_batch_end = on_train_batch_end
 
 
 def kill_in_half(name: str) -> None:

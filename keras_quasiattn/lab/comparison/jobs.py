@@ -19,9 +19,8 @@ from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.tasks.subtraction import subtraction
 from keras_quasiattn.lab.tasks.task import Measured
 from keras_quasiattn.lab.training import result_row, train
-from keras_quasiattn.lab.training.finishing import compile_for
-from keras_quasiattn.lab.training.optimizers import made_optimizer
-from keras_quasiattn.lab.training.precision import dtype_policy
+from keras_quasiattn.lab.training.strategy import dtype_policy
+from keras_quasiattn.lab.training.trainer import compiled_model
 
 _TIMED = 20  # updates and answers to time
 _WARM_UP = 3  # updates before timing
@@ -102,9 +101,7 @@ def _cost(job: Job) -> dict[str, float]:
     settings = task.training_settings
     keras.utils.set_random_seed(job.seed)
     with dtype_policy(job.policy):
-        model = task.build_model()
-        optimizer = made_optimizer(settings, None, 1)
-        compile_for(task, model, optimizer=optimizer, jit_compile=settings.jit_compile)
+        model = compiled_model(task, job.policy)
         clock = _Clock()
         model.fit(
             task.training_data(0),

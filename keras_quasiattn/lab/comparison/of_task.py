@@ -2,13 +2,13 @@
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.files import atomic_file, write_json
+from keras_quasiattn.files import atomic_file, read_json, write_json
 from keras_quasiattn.lab.comparison.compared import Comparison, Entry
 from keras_quasiattn.lab.comparison.engine import Engine, usual_processes
 from keras_quasiattn.lab.comparison.experiments import Figure, Row, Table
@@ -80,7 +80,7 @@ def compare_task(
         limit=settings.limit,
     )
     with Progress(progress) as shown:
-        shown.say_each(task.remarks)
+        shown.say(*(task.remarks() if shown.shown else ()))
         work = _Work(task, table, folder, settings, shown, command)
         work.measure_costs()
         work.train()
@@ -133,7 +133,7 @@ def _begin(folder: Path, task: Task, split: str) -> None:
     about = {**task.config(), "task": task.name, "split": split, "data": task.describe_data()}
     about = json.loads(json.dumps(about))
     if file.exists():
-        begun = _read(file)
+        begun = read_json(file)
         options = begun.get("options")
         begun |= options if isinstance(options, dict) else {}
         now = {**about, **about["options"]}
@@ -165,8 +165,8 @@ class _Work:
     ) -> None:
         self._task, self._table, self._folder, self._settings = task, table, folder, settings
         self._shown = shown
-        self._costs: dict[str, dict[str, float]] = _read(folder / _COSTS)
-        self._simple: dict[str, Any] = _read(folder / _SIMPLE)
+        self._costs: dict[str, dict[str, float]] = read_json(folder / _COSTS)
+        self._simple: dict[str, Any] = read_json(folder / _SIMPLE)
         self._processes = settings.processes or usual_processes()
         self._log = folder / "processes.log"
         self._like = Job(
@@ -358,13 +358,3 @@ def _written_assets(task: Task, folder: Path) -> Path | None:
         with atomic_file(folder / name) as temporary:
             temporary.write_bytes(content)
     return folder
-
-
-def _read(file: Path) -> dict[str, Any]:
-    if not file.exists():
-        return {}
-    try:
-        content: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        return dict(content)
-    except (OSError, ValueError, TypeError):
-        raise UserError(f"{file} is damaged: it is not a JSON object") from None

@@ -57,7 +57,7 @@ class Recorded:
         self.baselines = _checked(file.parent / "baselines.jsonl", _OF_BASELINES)
 
 
-def _checked(file: Path, known: Mapping[str, type]) -> list[Record]:
+def _checked(file: Path, known: Mapping[str, type]) -> Sequence[Record]:
     records = read_records(file)
     for number, record in enumerate(records, 1):
         wrong = [name for name, kind in known.items() if type(record.get(name)) is not kind]

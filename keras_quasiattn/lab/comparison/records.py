@@ -5,11 +5,11 @@ import json
 import os
 import platform
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keras_quasiattn.errors import UserError
+from keras_quasiattn.files import read_json_lines
 from keras_quasiattn.lab import tasks
 from keras_quasiattn.lab.tasks.attention_options import with_todays_names
 
@@ -73,27 +73,12 @@ def key_of(record: Record) -> Key:
     return (*key[:4], key[4] | notes)
 
 
-def read_records(file: Path) -> list[Record]:
+def read_records(file: Path) -> Sequence[Record]:
     """Return the records of a results file; none if the file does not exist."""
-    if not file.exists():
-        return []
-    rows: list[Record] = []
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise UserError(f"cannot read {file}: {error.strerror}") from error
-    except UnicodeDecodeError:
-        raise UserError(f"{file} is damaged: it is not UTF-8") from None
-    for number, line in enumerate(lines, 1):
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            row = None
-        if not isinstance(row, dict):
-            raise UserError(f"{file}, line {number}: expected a record, a JSON object")
+    rows = read_json_lines(file)
+    for row in rows:
         if isinstance(row.get("options"), dict):
             row["options"] = with_todays_names(row["options"])
-        rows.append(row)
     return rows
 
 

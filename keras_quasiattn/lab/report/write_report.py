@@ -1,12 +1,11 @@
 """Write the report of several runs: one HTML page, and a folder with its figures."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.files import atomic_file
+from keras_quasiattn.files import atomic_file, read_json_lines
 from keras_quasiattn.lab.report.measured import confusion_section, figures_section, spaced
 from keras_quasiattn.lab.report.model_view import View, slug, view_of_run, view_of_saved_model
 from keras_quasiattn.lab.report.run_groups import RunGroup, differences_of, groups_of
@@ -167,13 +166,9 @@ def _metric(figure: str) -> str:
 
 
 def _rows(file: Path) -> list[dict[str, Any]]:
-    try:
-        rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-        found = [row for row in rows if {"density", "accuracy", "preset"} <= row.keys()]
-    except OSError as error:
-        raise UserError(f"cannot read {file}: {error.strerror}") from error
-    except (ValueError, AttributeError):
-        raise UserError(f"{file} is damaged: its lines are not JSON objects") from None
+    found = [
+        row for row in read_json_lines(file) if {"density", "accuracy", "preset"} <= row.keys()
+    ]
     if not found:
         raise UserError(f"{file} has no row with density, accuracy and preset")
     return found

@@ -34,8 +34,7 @@ class TrainingSettings:
     """Everything the trainer needs besides the model and the data.
 
     Args:
-        steps: total number of updates; the last period may be shorter than `checkpoint_every`. With
-            `passes`, the least number.
+        steps: total number of updates; with `passes`, the least number.
         batch_size: examples per update, over all replicas; in the sequence tasks `translate` and
             `programs`, tokens of one side, padding included.
         learning_rate: the peak rate, reached at update `warmup_steps`.
@@ -53,8 +52,8 @@ class TrainingSettings:
         select: which checkpoint becomes the finished model: "last" (or the mean of the last ones),
             or the best by a validation metric: the lowest "loss" or "perplexity", or the highest
             value of any other metric, by name. The earlier of two equal checkpoints wins.
-        patience: stop after this many periods without a better value of `select`; None trains all
-            steps.
+        patience: stop after this many checkpoints without a better value of `select`; None trains
+            all steps.
         jit_compile: compile the training step with XLA, if one device trains. It recompiles for
             every new batch length, and on CPUs dropout makes a compiled step many times slower.
         passes: let the number of updates grow with the data, to this many passes over them, or
@@ -71,7 +70,7 @@ class TrainingSettings:
     >>> settings = TrainingSettings(
     ...     steps=200, batch_size=8, learning_rate=1e-3, warmup_steps=20, checkpoint_every=50
     ... )
-    >>> settings.periods
+    >>> settings.checkpoints
     4
     """
 
@@ -108,8 +107,8 @@ class TrainingSettings:
         self._require("epsilon", 0 < self.epsilon < math.inf, "a number above 0")
         self._require(
             "average_checkpoints",
-            self.average_checkpoints <= self.periods,
-            f"at most {self.periods}, the number of checkpoints (training.steps / "
+            self.average_checkpoints <= self.checkpoints,
+            f"at most {self.checkpoints}, the number of checkpoints (training.steps / "
             f"training.checkpoint_every, rounded up)",
         )
         self._require(
@@ -136,8 +135,8 @@ class TrainingSettings:
     def over(self, batches: int) -> "TrainingSettings":
         """Return the settings for data with this many batches per pass, with `passes` None.
 
-        With `passes`, training takes at least that many passes, and a period at least half a pass:
-        data of many rows need more updates, and few rows need more than a few passes.
+        With `passes`, training takes at least that many passes, with a checkpoint after at least
+        half a pass: data of many rows need more updates, and few rows need more than a few passes.
 
         >>> settings = TrainingSettings(
         ...     steps=200, batch_size=8, learning_rate=1e-3, warmup_steps=20, checkpoint_every=50,
@@ -149,12 +148,13 @@ class TrainingSettings:
         if self.passes is None:
             return self
         every = max(self.checkpoint_every, -(-batches // 2))
-        periods = -(-max(self.steps, self.passes * batches) // every)
-        return dataclasses.replace(self, steps=periods * every, checkpoint_every=every, passes=None)
+        checkpoints = -(-max(self.steps, self.passes * batches) // every)
+        steps = checkpoints * every
+        return dataclasses.replace(self, steps=steps, checkpoint_every=every, passes=None)
 
     @property
-    def periods(self) -> int:
-        """Number of checkpoint periods in a full training run; the last may be shorter."""
+    def checkpoints(self) -> int:
+        """Number of checkpoints in a full training run."""
         return -(-self.steps // self.checkpoint_every)
 
 

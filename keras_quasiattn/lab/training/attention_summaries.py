@@ -1,6 +1,5 @@
 """Record the attention during training, for TensorBoard and for reports."""
 
-import json
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,7 @@ from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from tensorboard.util.tensor_util import make_tensor_proto
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.files import atomic_file
+from keras_quasiattn.files import read_json_lines, write_json_lines
 from keras_quasiattn.report.attention_figures import AttentionFigures, scalars_of
 
 FILE = "attention.jsonl"
@@ -93,10 +92,7 @@ class AttentionSummaries(keras.callbacks.Callback):
             return
         row = {"step": step, **figures}
         self.rows.append(row)
-        with atomic_file(self.folder / FILE) as temporary:
-            temporary.write_text(
-                "".join(json.dumps(one) + "\n" for one in self.rows), encoding="utf-8"
-            )
+        write_json_lines(self.folder / FILE, self.rows)
         self._draw(row)
 
     def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
@@ -133,15 +129,5 @@ def _histogram(name: str, counts: Sequence[float]) -> Summary.Value:
 
 
 def read_attention(folder: Path) -> list[dict[str, Any]]:
-    """Read the rows that `AttentionSummaries` wrote to a folder; empty if there are none.
-
-    Raises:
-        UserError: the file is damaged.
-    """
-    file = folder / FILE
-    if not file.exists():
-        return []
-    try:
-        return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-    except (OSError, ValueError):
-        raise UserError(f"{file} is damaged: its lines are not JSON") from None
+    """Read the rows that `AttentionSummaries` wrote to a folder; empty if there are none."""
+    return read_json_lines(folder / FILE)

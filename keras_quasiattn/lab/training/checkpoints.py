@@ -16,17 +16,13 @@ _NAME = re.compile(r"step-(\d+)\.npz")
 
 
 class Checkpoints:
-    """The last checkpoints of a run, .npz files that are written atomically.
+    """The last `keep` checkpoints in a run's folder, .npz files that are written atomically.
 
     A checkpoint holds everything that the next update depends on, in three groups: `trainable`
     weights; `state`, all other variables of the model, including the states of its seed generators
     (Keras' own `.keras` and `.weights.h5` files omit these, so dropout would continue with
     different noise); and `optimizer`, with its slots, its update count and the loss scale. The
     position in the data stream follows from the number of updates.
-
-    Args:
-        folder: folder of the checkpoints.
-        keep: number of checkpoints to keep.
     """
 
     def __init__(self, folder: Path, keep: int) -> None:
@@ -50,19 +46,11 @@ class Checkpoints:
         selected: int | None = None,
         since: int | None = None,
     ) -> None:
-        """Write a checkpoint, then remove the oldest beyond `keep`, except the selected one.
+        """Write a checkpoint, then remove the oldest beyond `keep`.
 
-        Args:
-            step: number of updates so far.
-            model: the model whose weights and state are saved.
-            optimizer: the model's optimizer.
-            selected: the checkpoint that would currently become the finished model and is never
-                removed; None if it is the last one.
-            since: the checkpoint before this one; any between the two come from an earlier end of
-                the run and are removed.
-
-        Raises:
-            UserError: the folder cannot be written; earlier checkpoints are unchanged.
+        The checkpoint `selected`, which would become the finished model, stays. Those between
+        `since`, the checkpoint before this one, and this one come from an earlier end of the run
+        and are removed.
         """
         arrays = {
             f"{group}/{number}": variable.numpy()
@@ -79,11 +67,7 @@ class Checkpoints:
                 self.file(old).unlink()
 
     def read(self, step: int, group: str) -> list[np.ndarray]:
-        """Read the arrays of one group of a checkpoint, in the order of the model's variables.
-
-        Raises:
-            UserError: the file is missing or damaged.
-        """
+        """Read the arrays of one group of a checkpoint, in the order of the model's variables."""
         file = self.file(step)
         try:
             with open(file, "rb") as stream, np.load(stream) as arrays:
@@ -99,8 +83,7 @@ class Checkpoints:
     def last_readable(self, every: int = 1) -> tuple[int, list[Path]]:
         """Return the last update with a readable checkpoint (or 0), and the damaged files after it.
 
-        Args:
-            every: consider only multiples of this number.
+        Only multiples of `every` are considered.
         """
         damaged = []
         for step in (one for one in reversed(self.steps()) if one % every == 0):
@@ -114,30 +97,16 @@ class Checkpoints:
         return 0, damaged
 
     def restore(self, step: int, model: keras.Model, optimizer: keras.optimizers.Optimizer) -> None:
-        """Restore the model and its built optimizer to their state after `step` updates.
-
-        Raises:
-            UserError: the checkpoint is missing, damaged or from another model.
-        """
+        """Restore the model and its built optimizer to their state after `step` updates."""
         for group, variables in _groups(model, optimizer).items():
             assign(variables, self.read(step, group), self.file(step))
 
 
 def average(checkpoints: Checkpoints, steps: Sequence[int]) -> list[np.ndarray]:
-    """Average the trainable weights of several checkpoints.
+    """Average the trainable weights of the checkpoints after some numbers of updates.
 
     The sums are float64. Apart from them and the first checkpoint, only one checkpoint is in memory
     at a time.
-
-    Args:
-        checkpoints: the checkpoints of a run.
-        steps: the updates whose checkpoints to average; at least one.
-
-    Returns:
-        One array per trainable weight, with its shape and dtype, in the model's order.
-
-    Raises:
-        UserError: one of the checkpoints is missing or damaged.
 
     Source: Vaswani et al. 2017, section 6.1, and Tensor2Tensor's `t2t-avg-all`.
     """
@@ -152,11 +121,7 @@ def average(checkpoints: Checkpoints, steps: Sequence[int]) -> list[np.ndarray]:
 
 
 def assign(variables: list[keras.Variable], arrays: list[np.ndarray], source: Path) -> None:
-    """Assign the arrays of a checkpoint to variables.
-
-    Raises:
-        UserError: the shapes do not match.
-    """
+    """Assign the arrays of the checkpoint in a file to variables of the same shapes."""
     if [tuple(variable.shape) for variable in variables] != [array.shape for array in arrays]:
         raise UserError(
             f"{source} does not fit the model: it was written by a different version of the model"

@@ -1,12 +1,12 @@
 """The config of a run, `config.json`, and the part of it that must never change."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from keras_quasiattn._version import __version__
-from keras_quasiattn.errors import FileError, UserError
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.files import read_json
 from keras_quasiattn.lab.tasks.attention_options import with_todays_names
 
 if TYPE_CHECKING:
@@ -21,30 +21,21 @@ METHODS = ("random", "bayesian", "hyperband")
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Read the config of the run in a folder, without Keras.
-
-    Raises:
-        UserError: the folder is missing, holds no run or a damaged one, or has a newer format.
-    """
+    """Read the config of the run in a folder, without Keras."""
     if not path.is_dir():
         state = "is not a folder" if path.exists() else "does not exist"
         raise UserError(f"{path} {state}: name the folder of a training run")
     file = path / CONFIG
-    try:
-        config = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{path} is not a run folder: it has no {CONFIG}") from None
-    except OSError as error:
-        raise FileError(f"cannot read {file}: {error.strerror}") from error
-    except (ValueError, RecursionError):
-        config = None
-    written = config.get("format") if isinstance(config, dict) else None
+    if not file.exists():
+        raise UserError(f"{path} is not a run folder: it has no {CONFIG}")
+    config = read_json(file)
+    written = config.get("format")
     if isinstance(written, int) and written > FORMAT:
         raise UserError(
             f"{path} has format {written} and this version ({__version__}) "
             f"reads up to {FORMAT}: use a newer keras_quasiattn"
         )
-    if not isinstance(config, dict) or not isinstance(written, int) or not is_complete(config):
+    if not isinstance(written, int) or not _is_complete(config):
         raise UserError(f"{file} is damaged: it is not the config of a training run")
     task_config = config["task_config"]
     task_config["options"] = with_todays_names(task_config["options"])
@@ -56,7 +47,7 @@ def identity(task: "Task", options: Mapping[str, Any]) -> dict[str, Any]:
     return {"task": task.name, "task_config": task.config(), "options": dict(options)}
 
 
-def is_complete(config: Mapping[str, Any]) -> bool:
+def _is_complete(config: Mapping[str, Any]) -> bool:
     """Return whether a config from a file has the entries that `RunFolder.create` writes."""
     task_config, options = config.get("task_config"), config.get("options")
     return (

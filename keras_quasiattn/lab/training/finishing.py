@@ -8,11 +8,11 @@ import keras
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.training.checkpoints import Checkpoints, assign, average
-from keras_quasiattn.lab.training.precision import dtype_policy
 from keras_quasiattn.lab.training.progress import Progress
 from keras_quasiattn.lab.training.replicas import without_training
 from keras_quasiattn.lab.training.run_folder import LENGTH, RunFolder
 from keras_quasiattn.lab.training.selection import Rows, selected_step
+from keras_quasiattn.lab.training.strategy import dtype_policy
 from keras_quasiattn.manifest import MANIFEST
 
 # Config entry of a run that `finish` ended: the number of updates done.
@@ -67,7 +67,9 @@ def finish(path: str | Path, data_dir: str | Path = "data", *, progress: bool = 
         save_finished(task, model, checkpoints, rows, folder, shown)
         settings = task.training_settings
         step = selected_step(rows, settings)
-        shown.say(f"{path}: ended at step {last} of {settings.steps}; the model is that of {step}")
+        shown.say(
+            f"{path}: ended at update {last} of {settings.steps}; the model is that of {step}"
+        )
     return folder
 
 
@@ -87,18 +89,10 @@ def save_finished(
     *,
     writes: bool = True,
 ) -> None:
-    """Measure and save the selected or averaged weights.
+    """Measure and save the selected or averaged weights, which the compiled model gets.
 
-    The model file is written last, since it marks the run as finished.
-
-    Args:
-        task: the prepared task of the run.
-        model: the compiled model, which gets the weights.
-        checkpoints: the checkpoints of the run.
-        rows: the history.
-        folder: the run.
-        shown: prints the task's warnings about the metrics.
-        writes: whether this process writes files; only one of several workers does.
+    The model file is written last, since it marks the run as finished. Only one of several workers
+    `writes`.
     """
     settings = task.training_settings
     selected = selected_step(rows, settings)
@@ -136,10 +130,6 @@ def reopen(folder: RunFolder, task: Task) -> None:
     """Reopen a run to train up to the requested number of updates.
 
     The checkpoint of the finished model stays, so `finish` can recreate the model.
-
-    Raises:
-        UserError: the run has already trained longer than that, or the data of a finished run have
-            changed.
     """
     asked, training = _asked(task), task.options.training
     reached = max((row["step"] for row in folder.history()), default=0)

@@ -24,18 +24,9 @@ def made_optimizer(
     replicas: int,
     rate_factors: Mapping[str, float] | None = None,
 ) -> keras.optimizers.Optimizer:
-    """Return a new optimizer that has no variables yet.
+    """Return a new optimizer without variables, for several replicas if they share a batch.
 
-    Args:
-        settings: the task's training settings.
-        optimizer: as for `train`.
-        replicas: number of replicas that share a batch.
-        rate_factors: as `Task.rate_factors` returns them.
-
-    Raises:
-        UserError: factors are given with an optimizer object, or it is not an optimizer, scales
-            losses itself, does not clip or accumulate as the settings require, or clips although
-            several replicas share a batch.
+    `optimizer` is that of `train`, `rate_factors` those of `Task.rate_factors`.
     """
     schedule = WarmupSchedule.from_settings(settings)
     if optimizer is None:
@@ -91,12 +82,7 @@ def made_optimizer(
 
 
 class _AdamWithRates(ReplicaAdam):
-    """Adam with a learning rate for each weight: the schedule's, times the weight's factor.
-
-    Args:
-        rate_factors: the factors by path; a weight without one has 1.
-        **arguments: those of Adam.
-    """
+    """Adam with a learning rate for each weight: the schedule's, times the factor of its path."""
 
     def __init__(self, rate_factors: Mapping[str, float], **arguments: Any) -> None:
         super().__init__(name="adam", **arguments)
@@ -117,11 +103,7 @@ def described(
     callbacks: Sequence[keras.callbacks.Callback],
     replicas: int,
 ) -> dict[str, Any]:
-    """Return the run folder's record of optimizer and callbacks; empty for defaults.
-
-    Raises:
-        UserError: see `made_optimizer`; or a callback is not a Keras callback.
-    """
+    """Return the run folder's record of optimizer and callbacks; empty for defaults."""
     found: dict[str, Any] = {}
     for one in callbacks:
         if not isinstance(one, keras.callbacks.Callback):

@@ -1,10 +1,10 @@
-"""Progress output of training: periods, updates per second and the time left."""
+"""Progress output of training: updates per second and the time left."""
 
 import contextlib
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, TextIO
 
 import keras
@@ -21,15 +21,8 @@ class Progress:
 
     On a terminal, the progress report is one line that changes in place.
 
-    Args:
-        shown: whether to write anything.
-        stream: the stream to write to; standard output by default.
-        silence: seconds without output until a line names the current work; default 15.
-
-    ```python
-    with Progress(True) as progress, progress.busy("measuring"):
-        model.evaluate(data)
-    ```
+    Nothing is written unless `shown`. `stream` is standard output by default; after `silence`
+    seconds without output, by default 15, a line names the current work.
     """
 
     def __init__(
@@ -58,14 +51,10 @@ class Progress:
         if self._in_place:
             self._write("\n", False)
 
-    def say(self, line: str) -> None:
-        """Write a line."""
-        self._write(f"{_CLEAR if self._in_place else ''}{line}\n", False)
-
-    def say_each(self, lines: Callable[[], Iterable[str]]) -> None:
-        """Write the lines that a function returns; without progress, it is not called."""
-        for line in lines() if self.shown else ():
-            self.say(line)
+    def say(self, *lines: str) -> None:
+        """Write lines."""
+        for line in lines:
+            self._write(f"{_CLEAR if self._in_place else ''}{line}\n", False)
 
     def replace(self, line: str) -> None:
         """Write a line that the next one replaces on a terminal; elsewhere, act as `say`."""
@@ -99,13 +88,10 @@ class Progress:
                 self.replace(f"{what}: {duration(time.monotonic() - since)} so far")
 
 
-class StepProgress(keras.callbacks.Callback):
-    """Report the progress of a run: the period, updates per second, and the time left.
+class TrainingProgress(keras.callbacks.Callback):
+    """Report the updates of a run that are done, updates per second, and the time left.
 
-    Args:
-        progress: the output.
-        settings: the task's settings.
-        start: the update from which training starts or resumes.
+    The run starts or resumes at the update `start`.
     """
 
     def __init__(self, progress: Progress, settings: TrainingSettings, start: int) -> None:
@@ -120,14 +106,12 @@ class StepProgress(keras.callbacks.Callback):
 
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
         """Say that the first update takes longer than the others."""
-        self._is_busy("compiling the first step")
+        self._is_busy("compiling the first update")
 
     def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """Record the start of the period."""
-        self._period = epoch + 1
+        """Record the start of the epoch."""
         self._first = epoch * self._settings.checkpoint_every
-        self._period_began = time.monotonic()
-        self._reported = self._period_began
+        self._reported = time.monotonic()
 
     # Not the end of a batch: Keras would wait for the values of every step.
     def on_train_batch_begin(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
@@ -137,22 +121,20 @@ class StepProgress(keras.callbacks.Callback):
             if done == self._start:
                 return
             self._began = (now, done)
-        self._is_busy(f"training, step {done:,}")
+        self._is_busy(f"training, update {done:,}")
         if now - self._reported >= _EVERY[self._progress.terminal]:
             self._reported = now
             self._progress.replace(f"{self._place(done)}{self._speed(now, done)}")
 
     def on_test_begin(self, logs: Mapping[str, Any] | None = None) -> None:
         """Say that the validation takes time."""
-        self._trained = time.monotonic()
         self._is_busy("validating")
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """Write the metrics of the period."""
+        """Write the metrics."""
         done = min(self._first + self._settings.checkpoint_every, self._settings.steps)
         figures = ", ".join(f"{name} {value:.4g}" for name, value in (logs or {}).items())
-        now = time.monotonic()
-        self._progress.say(f"{self._place(done)}: {figures}{self._speed(now, done)}")
+        self._progress.say(f"{self._place(done)}: {figures}{self._speed(time.monotonic(), done)}")
         self._is_busy("training")
 
     def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
@@ -164,9 +146,7 @@ class StepProgress(keras.callbacks.Callback):
         self._busy.enter_context(self._progress.busy(what))
 
     def _place(self, done: int) -> str:
-        periods, steps = self._settings.periods, self._settings.steps
-        most = self._most
-        return f"period {self._period} of {most}{periods}, step {done:,} of {most}{steps:,}"
+        return f"update {done:,} of {self._most}{self._settings.steps:,}"
 
     def _speed(self, now: float, done: int) -> str:
         """Return the updates per second, including validation, and the time left at this speed."""
@@ -174,7 +154,7 @@ class StepProgress(keras.callbacks.Callback):
             return ""
         rate = (done - self._began[1]) / (now - self._began[0])
         left = duration((self._settings.steps - done) / rate)
-        return f"; {rate:.3g} steps a second, {self._most}{left} left"
+        return f"; {rate:.3g} updates a second, {self._most}{left} left"
 
 
 def duration(seconds: float) -> str:

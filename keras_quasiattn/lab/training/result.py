@@ -24,9 +24,9 @@ def result_row(folder: RunFolder, split: str, figures: Mapping[str, Any]) -> dic
 
     Returns:
         A JSON-serializable row. `seconds` is the time of training and validation, including
-        start-up and compilation in the first period; `validation` has the validation metrics of
-        every period; `assets` the hashes of files that the run learned from its data, such as the
-        vocabulary; `commit` is the commit of the package's source, if it is a Git checkout.
+        start-up and compilation; `validation` has the validation metrics of every checkpoint;
+        `assets` the hashes of files that the run learned from its data, such as the vocabulary;
+        `commit` is the commit of the package's source, if it is a Git checkout.
     """
     task_config = folder.config["task_config"]
     history = folder.history()
@@ -53,10 +53,10 @@ def result_row(folder: RunFolder, split: str, figures: Mapping[str, Any]) -> dic
         "validation": [
             {
                 name.removeprefix("val_"): value
-                for name, value in period.items()
+                for name, value in row.items()
                 if name == "step" or name.startswith("val_")
             }
-            for period in history
+            for row in history
         ],
         "date": datetime.date.today().isoformat(),
         "command": folder.config["command"],

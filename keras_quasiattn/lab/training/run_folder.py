@@ -18,8 +18,11 @@ from keras_quasiattn.files import (
     is_stale,
     is_temporary,
     locked,
+    read_json,
+    read_json_lines,
     rewrite,
     write_json,
+    write_json_lines,
 )
 from keras_quasiattn.lab import tasks
 from keras_quasiattn.lab.tasks import Task
@@ -37,8 +40,8 @@ class RunFolder:
 
     ```
     config.json       format, versions, task with all its options, precision, strategy, command line
-    history.jsonl     one row per checkpoint period: step, losses, metrics, learning rate, seconds
-    attention.jsonl   one row per period: histograms of the attention matrices, α, β, temperatures
+    history.jsonl     one row per checkpoint: step, losses, metrics, learning rate, seconds
+    attention.jsonl   one row per checkpoint: histograms of matrices, α, β, temperatures
     checkpoints/      the last checkpoints, each with the whole training state
     tensorboard/      the history as curves
     manifest.json     hashes of the files that belong together
@@ -62,11 +65,7 @@ class RunFolder:
 
     @classmethod
     def prepare_empty(cls, path: str | Path) -> None:
-        """Create the folder of a new run, or check that the existing folder is empty.
-
-        Raises:
-            UserError: the folder is not empty or cannot be written.
-        """
+        """Create the folder of a new run, or check that the existing folder is empty."""
         path = Path(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -161,31 +160,27 @@ class RunFolder:
         return self.path / "checkpoints"
 
     @property
+    def _history(self) -> Path:
+        return self.path / "history.jsonl"
+
+    @property
     def tensorboard(self) -> Path:
         """Folder of the TensorBoard curves."""
         return self.path / "tensorboard"
 
     def require_finished(self) -> None:
-        """Check that the run is finished.
-
-        Raises:
-            UserError: it is not; the message says how many updates are done.
-        """
+        """Check that the run is finished; the error says how many updates are done."""
         if not self.finished:
             step = max((row["step"] for row in self.history()), default=0)
             passes = self.length["training.passes"]
             end = f"{passes} passes" if passes else self.steps or "unknown"
             raise UserError(
-                f"{self.path} is not finished (step {step} of {end}): "
+                f"{self.path} is not finished (update {step} of {end}): "
                 f"run the train command again to continue, or end it: quasiattn finish {self.path}"
             )
 
     def require_same(self, task: Task, options: Mapping[str, Any]) -> None:
-        """Check that the run was started with this task and options, except for its length.
-
-        Raises:
-            UserError: it was not; the message names every difference.
-        """
+        """Check that the run was started with this task and options, except for its length."""
         # A run that was started before an option existed uses its default.
         defaults = task.presets[task.preset].for_model(task.model).options()
         begun = {**json.loads(json.dumps(defaults)), **flat(self.config)}
@@ -240,11 +235,7 @@ class RunFolder:
         return made
 
     def write_assets(self, task: Task) -> None:
-        """Write the `assets()` that a prepared task learned from its data, one file each.
-
-        Raises:
-            UserError: the run was started with different data, or the folder cannot be written.
-        """
+        """Write the `assets()` that a prepared task learned from its data, one file each."""
         for name, content in task.assets().items():
             file = self.path / name
             if not file.exists():
@@ -257,43 +248,29 @@ class RunFolder:
                 )
 
     def history(self) -> list[dict[str, Any]]:
-        """Return the history: one row per checkpoint period so far."""
-        file = self.path / "history.jsonl"
-        if not file.exists():
-            return []
-        try:
-            rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-        except (OSError, ValueError, RecursionError):
-            raise UserError(f"{file} is damaged: its lines are not JSON") from None
+        """Return the history: one row per checkpoint so far."""
+        rows = read_json_lines(self._history)
         for number, row in enumerate(rows, 1):
-            known = isinstance(row, dict) and isinstance(row.get("step"), int)
-            if not known or any(type(value) not in (int, float) for value in row.values()):
-                raise UserError(f"{file} is damaged: line {number} must hold numbers and a step")
+            kinds = {type(value) for value in row.values()}
+            if not isinstance(row.get("step"), int) or not kinds <= {int, float}:
+                raise UserError(
+                    f"{self._history} is damaged: line {number} must hold numbers and a step"
+                )
         return rows
 
     def write_history(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Replace the history by these rows."""
-        with atomic_file(self.path / "history.jsonl") as temporary:
-            temporary.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        write_json_lines(self._history, rows)
 
     def manifest(self) -> dict[str, str]:
         """Return the hashes of the finished model and its files; empty for unfinished runs."""
-        file = self.path / MANIFEST
-        return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        return read_json(self.path / MANIFEST)
 
     def metrics(self) -> dict[str, dict[str, Any]]:
         """Return the metrics of the finished model, by split."""
         file = self.path / "metrics.json"
-        if not file.exists():
-            return {}
-        try:
-            # The file is empty while another process is about to write it for the first time.
-            figures = json.loads(file.read_text(encoding="utf-8") or "{}")
-        except (OSError, ValueError, RecursionError):
-            raise UserError(f"{file} is damaged: it is not JSON") from None
-        if not isinstance(figures, dict) or not all(
-            isinstance(one, dict) for one in figures.values()
-        ):
+        figures = read_json(file)
+        if not all(isinstance(one, dict) for one in figures.values()):
             raise UserError(f"{file} is damaged: expected an object of metrics for each split")
         return figures
 
@@ -339,9 +316,6 @@ class RunFolder:
 
         The lock is released at the end of the `with` block, or when the process ends, even if
         killed.
-
-        Raises:
-            UserError: another process is training there, or the folder cannot be written.
         """
         path = Path(path)
         with contextlib.ExitStack() as stack:

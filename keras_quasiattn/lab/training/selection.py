@@ -20,11 +20,7 @@ def judged_by(settings: TrainingSettings) -> tuple[str, str]:
 
 
 def check_selection(task: Task) -> None:
-    """Check that `training.select` names a metric that the history will contain.
-
-    Raises:
-        UserError: the task has no such metric.
-    """
+    """Check that `training.select` names a metric that the history will contain."""
     figures = ["last", "loss", *(metric.name for metric in task.metrics())]
     if task.options.training.select not in figures:
         raise UserError.unknown("training.select", task.options.training.select, figures)
@@ -33,11 +29,7 @@ def check_selection(task: Task) -> None:
 def selected_step(rows: Rows, settings: TrainingSettings) -> int:
     """Return the update whose checkpoint would become the finished model so far.
 
-    Ties go to the earlier checkpoint.
-
-    Args:
-        rows: the history so far, at least one row.
-        settings: `select` names a validation metric that every row has.
+    Ties go to the earlier checkpoint. The history has at least one row.
 
     >>> rows = [
     ...     {"step": 1, "val_loss": 2.0}, {"step": 2, "val_loss": 0.5}, {"step": 3, "val_loss": 0.5}

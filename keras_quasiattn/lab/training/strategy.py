@@ -1,29 +1,39 @@
-"""Distribution strategies: compute on one device or on several."""
+"""Where and how precisely to compute: distribution strategies and precision policies."""
 
+import contextlib
 import json
 import os
+from collections.abc import Iterator
 
+import keras
 import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.tasks import TrainingSettings
-from keras_quasiattn.lab.training.config import STRATEGIES
+from keras_quasiattn.lab.training.config import POLICIES, STRATEGIES
+
+
+@contextlib.contextmanager
+def dtype_policy(name: str) -> Iterator[None]:
+    """Set Keras' global dtype policy, one of `POLICIES`, within the `with` block."""
+    if name not in POLICIES:
+        raise UserError.unknown("precision policy", name, POLICIES)
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(name)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)
 
 
 def make_strategy(name: str, settings: TrainingSettings) -> tf.distribute.Strategy:
     """Create the strategy under which a model and its optimizer are created.
 
-    Args:
-        name: "one" computes on the first GPU, or on the CPU if there is none. "mirrored" splits
-            every batch evenly over all visible GPUs; without a GPU, over the logical CPU devices
-            that the process has configured (`tf.config.set_logical_device_configuration`).
-            "multi-worker" splits it over the processes that TF_CONFIG lists, and waits until all of
-            them have started; it must be created before TensorFlow computes anything.
-        settings: the training settings of the run.
-
-    Raises:
-        UserError: an unknown strategy, no devices to mirror over, a missing or unreadable
-            TF_CONFIG, or settings that the strategy does not support.
+    "one" computes on the first GPU, or on the CPU if there is none. "mirrored" splits every batch
+    evenly over all visible GPUs; without a GPU, over the logical CPU devices that the process has
+    configured (`tf.config.set_logical_device_configuration`). "multi-worker" splits it over the
+    processes that TF_CONFIG lists, and waits until all of them have started; it must be created
+    before TensorFlow computes anything.
     """
     if name not in STRATEGIES:
         raise UserError.unknown("strategy", name, STRATEGIES)

@@ -14,12 +14,11 @@ from keras_quasiattn.files import no_empty_folder
 from keras_quasiattn.lab.data.batches import untuned
 from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.training.attention_summaries import AttentionSummaries
+from keras_quasiattn.lab.training.checkpoint_callback import CheckpointCallback, OnlyMeasured
 from keras_quasiattn.lab.training.checkpoints import Checkpoints
 from keras_quasiattn.lab.training.finishing import compile_for, is_final, reopen, save_finished
 from keras_quasiattn.lab.training.optimizers import MakeOptimizer, described, made_optimizer
-from keras_quasiattn.lab.training.period_end import OnlyMeasured, PeriodEnd
-from keras_quasiattn.lab.training.precision import dtype_policy
-from keras_quasiattn.lab.training.progress import Progress, StepProgress
+from keras_quasiattn.lab.training.progress import Progress, TrainingProgress
 from keras_quasiattn.lab.training.replicas import (
     ReplicaLossScaleOptimizer,
     fit_among_workers,
@@ -27,7 +26,7 @@ from keras_quasiattn.lab.training.replicas import (
 )
 from keras_quasiattn.lab.training.run_folder import LOCK, RunFolder
 from keras_quasiattn.lab.training.selection import check_selection, early_end, is_over
-from keras_quasiattn.lab.training.strategy import make_strategy
+from keras_quasiattn.lab.training.strategy import dtype_policy, make_strategy
 from keras_quasiattn.lab.training.workers import Workers
 
 _LOOKED_AT = 32  # number of examples on which to measure the attention
@@ -122,7 +121,7 @@ def train(
             shown.say(f"{path}: preparing the data")
             with shown.busy("preparing the data"):
                 task.prepare()
-            shown.say_each(task.remarks)
+            shown.say(*(task.remarks() if shown.shown else ()))
             check_selection(task)
             return None
 
@@ -144,7 +143,7 @@ def train(
                     workers.chief_first(lambda: _prepare(task, folder))
                 keras.utils.set_random_seed(task.seed)
                 with distribution.scope():
-                    model = _compiled(task, policy, optimizer)
+                    model = compiled_model(task, policy, optimizer)
                 if folder is None:
                     # The options of a run cannot change, so those that the data or the model reject
                     # fail before the run is created.
@@ -193,7 +192,7 @@ def _fit(
     checkpoints = Checkpoints(folder.checkpoints, keep=max(settings.average_checkpoints, 2))
     last, damaged = checkpoints.last_readable()
     if last < settings.steps and last % settings.checkpoint_every:
-        # A shorter run ended inside a period: train the whole period again.
+        # A shorter run ended between two checkpoints of this one: train from the one before.
         last, damaged = checkpoints.last_readable(settings.checkpoint_every)
     for file in damaged:
         shown.say(f"{file} is damaged: continuing from the checkpoint before it")
@@ -204,56 +203,45 @@ def _fit(
             calibrate_attention(model, next(iter(task.training_data(0)))[0])
     else:
         checkpoints.restore(start, model, model.optimizer)
-        shown.say(f"{folder.path}: continuing from step {start} of {settings.steps}")
+        shown.say(f"{folder.path}: continuing from update {start} of {settings.steps}")
     if distribution.num_replicas_in_sync > 1:
         offset_replica_seeds(model, distribution)
     if workers.several:
         fit_among_workers(model)
-    period_end = PeriodEnd(folder, checkpoints, start, settings, writes=workers.is_chief)
-    if not is_over(period_end.rows, settings):
+    saving = CheckpointCallback(folder, checkpoints, start, settings, writes=workers.is_chief)
+    if not is_over(saving.rows, settings):
         shown.say(
             f"{folder.path}: at most {settings.steps:,} updates, validated every "
             f"{settings.checkpoint_every:,}"
         )
         validation_data = untuned(task.validation_data())
         unmeasured = [] if task.measures_training else [one.name for one in task.metrics()]
-        only_measured = OnlyMeasured(unmeasured)
-        # PeriodEnd comes after the others, so that the checkpoint includes their changes.
-        called: list[keras.callbacks.Callback] = [only_measured, *callbacks, period_end]
+        # It comes after the others, so that the checkpoint includes their changes.
+        called: list[keras.callbacks.Callback] = [OnlyMeasured(unmeasured), *callbacks, saving]
         if shown.shown:
-            called.append(StepProgress(shown, settings, start))
+            called.append(TrainingProgress(shown, settings, start))
         if workers.is_chief:
+            lengths = {"steps_per_epoch": settings.checkpoint_every, "steps": settings.steps}
             examples = _middle_batch(validation_data)
-            every = settings.checkpoint_every
-            called.insert(
-                0,
-                AttentionSummaries(
-                    *(folder.path, examples),
-                    steps_per_epoch=every,
-                    steps=settings.steps,
-                    start=start,
-                ),
-            )
+            called.insert(0, AttentionSummaries(folder.path, examples, start=start, **lengths))
         model.fit(
             untuned(task.training_data(start)),
             initial_epoch=start // settings.checkpoint_every,
-            epochs=settings.periods,
+            epochs=settings.checkpoints,
             steps_per_epoch=settings.checkpoint_every,
             validation_data=validation_data,
             callbacks=called,
             shuffle=False,
             verbose=0,
         )
-    if line := early_end(period_end.rows, settings):
+    if line := early_end(saving.rows, settings):
         shown.say(line)
     workers.broadcast_from_chief(0)  # barrier: the last checkpoint is written
     with shown.busy("measuring the finished model"):
-        save_finished(
-            *(task, model, checkpoints, period_end.rows, folder, shown), writes=period_end.writes
-        )
+        save_finished(task, model, checkpoints, saving.rows, folder, shown, writes=workers.is_chief)
 
 
-def _compiled(task: Task, policy: str, optimizer: Any = None) -> keras.Model:
+def compiled_model(task: Task, policy: str, optimizer: Any = None) -> keras.Model:
     """Build and compile the model, and create all variables of its optimizer."""
     settings = task.training_settings
     model = task.build_model()

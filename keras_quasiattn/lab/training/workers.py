@@ -25,13 +25,6 @@ class Workers:
 
     All workers call the same methods in the same order. All of them can reach the run folder; only
     the chief writes to it.
-
-    Args:
-        strategy: the strategy under which they train.
-
-    Attributes:
-        several: whether there are other processes.
-        is_chief: whether this process is the chief.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy) -> None:
@@ -55,9 +48,7 @@ class Workers:
     def chief_first(self, step: Callable[[], _T]) -> _T:
         """Call `step` on the chief, then on the other workers, and return its result.
 
-        Raises:
-            UserError: on the other workers, if the chief has failed; the chief raises the original
-                error.
+        If the chief fails, the others raise a `UserError`.
         """
         if not self.is_chief:
             if self.broadcast_from_chief(0) == _FAILED:
@@ -73,11 +64,7 @@ class Workers:
 
     @contextlib.contextmanager
     def lost_workers_as_user_error(self) -> Iterator[None]:
-        """Turn the various errors that a lost worker causes on the others into a `UserError`.
-
-        Raises:
-            UserError: another worker no longer responds.
-        """
+        """Turn the various errors that a lost worker causes on the others into a `UserError`."""
         try:
             yield
         except _LOST as error:

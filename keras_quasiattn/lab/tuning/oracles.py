@@ -50,15 +50,13 @@ class _AtomicOracle(keras_tuner.Oracle):
         self.ongoing_trials = {tuner: self.trials[name] for tuner, name in self._held.items()}
 
 
-def make_oracle(method: str, *, trials: int, periods: int, **arguments: Any) -> keras_tuner.Oracle:
-    """Make the oracle of a search method.
+def make_oracle(
+    method: str, *, trials: int, checkpoints: int, **arguments: Any
+) -> keras_tuner.Oracle:
+    """Make the oracle of a search method, with arguments such as `objective` and `seed`.
 
-    Args:
-        method: "random", "bayesian" or "hyperband".
-        trials: number of trials; Hyperband runs as many as its brackets need.
-        periods: checkpoint periods of the longest trial, for Hyperband.
-        **arguments: arguments of every oracle, such as `objective` and `seed`.
+    Hyperband runs as many trials as its brackets need; the longest has so many `checkpoints`.
     """
     kind = _ORACLES[method]
-    own = {"max_epochs": periods} if method == "hyperband" else {"max_trials": trials}
+    own = {"max_epochs": checkpoints} if method == "hyperband" else {"max_trials": trials}
     return type(kind.__name__, (_AtomicOracle, kind), {})(**own, **arguments)

@@ -15,7 +15,7 @@ import keras
 import keras_tuner
 
 from keras_quasiattn.errors import FileError, UserError
-from keras_quasiattn.files import atomic_folder, write_json
+from keras_quasiattn.files import atomic_folder, read_json, write_json
 from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.training import RunFolder, train
 from keras_quasiattn.lab.training.config import METHODS
@@ -117,7 +117,7 @@ def search(
     oracle = make_oracle(
         method,
         trials=trials,
-        periods=task.training_settings.periods,
+        checkpoints=task.training_settings.checkpoints,
         objective=keras_tuner.Objective(name, direction),
         hyperparameters=hyperparameters,
         seed=task.seed + 1,  # KerasTuner treats 0 as no seed
@@ -125,7 +125,7 @@ def search(
     )
     oracle.verbose = 0
     with Progress(progress) as shown:
-        shown.say_each(task.remarks)
+        shown.say(*(task.remarks() if shown.shown else ()))
         with contextlib.redirect_stdout(io.StringIO()):  # KerasTuner prints what it reloads
             tuner = _Tuner(oracle, path, task, choices, folds, policy, shown, command)
         try:
@@ -292,10 +292,7 @@ def _require_same(path: Path, task: Task, arguments: Mapping[str, Any]) -> None:
         if path.exists() and any(not entry.name.startswith(".") for entry in path.iterdir()):
             raise UserError(f"{path} holds other files but no search: name a new folder")
         write_json(file, asked)
-    try:
-        begun = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError:
-        raise UserError(f"{file} is damaged: it is not JSON") from None
+    begun = read_json(file)
     differing = [name for name in asked if begun.get(name) != asked[name]]
     if differing:
         raise UserError(

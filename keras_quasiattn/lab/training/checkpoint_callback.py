@@ -1,4 +1,4 @@
-"""Callbacks for the end of every checkpoint period, which save the metrics and the run."""
+"""Callbacks that save the metrics and the training state at every checkpoint."""
 
 import contextlib
 import math
@@ -19,11 +19,7 @@ from keras_quasiattn.lab.training.selection import is_over, selected_step
 
 
 class OnlyMeasured(keras.callbacks.Callback):
-    """Remove training metrics that were not measured from the logs of all later callbacks.
-
-    Args:
-        unmeasured: names of the metrics.
-    """
+    """Remove training metrics that were not measured from the logs of all later callbacks."""
 
     def __init__(self, unmeasured: Iterable[str]) -> None:
         super().__init__()
@@ -35,22 +31,20 @@ class OnlyMeasured(keras.callbacks.Callback):
             (logs or {}).pop(name, None)
 
 
-class PeriodEnd(keras.callbacks.Callback):
+class CheckpointCallback(keras.callbacks.Callback):
     """Write the history, then the checkpoint, then the curves, at the end of each Keras epoch.
 
-    The checkpoint is authoritative: the next start drops rows of the history beyond it. Nothing is
-    therefore lost or duplicated, even if the process ends between two writes.
+    An epoch has the updates between two checkpoints. The checkpoint is authoritative: the next
+    start drops rows of the history beyond it. Nothing is therefore lost or duplicated, even if the
+    process ends between two writes. A loss that is not finite is an error; the last checkpoint
+    stays.
 
     Args:
         folder: the run folder.
         checkpoints: the run's checkpoints.
         start: the update from which training starts or resumes.
-        settings: the task's settings, with the updates per period, `select` and `patience`.
+        settings: the task's settings.
         writes: whether this process writes the files; only one of several workers does.
-
-    Raises:
-        UserError: the loss is no longer finite (the last checkpoint stays), or a file cannot be
-            written.
     """
 
     def __init__(
@@ -73,19 +67,19 @@ class PeriodEnd(keras.callbacks.Callback):
         self.curves = Curves(self.folder.tensorboard, self.rows) if self.writes else None
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Start the period's timer."""
+        """Start the timer."""
         self.started = time.monotonic()
         before = epoch * self.settings.checkpoint_every
         self._last_batch = min(self.settings.steps - before, self.settings.checkpoint_every) - 1
 
     # Not the end of a batch: Keras would wait for the values of every step.
     def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        """End the last period at this batch if it is shorter than the others."""
+        """End the last epoch at this batch if it is shorter than the others."""
         if batch == self._last_batch and batch + 1 < self.settings.checkpoint_every:
             self.model.stop_training = True
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Save the period's figures and the training state."""
+        """Save the metrics and the training state."""
         step = min((epoch + 1) * self.settings.checkpoint_every, self.settings.steps)
         row: dict[str, Any] = {
             "step": step,
@@ -93,7 +87,7 @@ class PeriodEnd(keras.callbacks.Callback):
         }
         if not math.isfinite(row["loss"]):
             raise UserError(
-                f"the loss is {row['loss']} in the period up to step {step}: "
+                f"the loss is {row['loss']} in the updates up to {step}: "
                 f"train in a new folder with a lower training.learning_rate or the policy float32"
             )
         row["learning_rate"] = float(self.model.optimizer.learning_rate)
@@ -117,44 +111,36 @@ class PeriodEnd(keras.callbacks.Callback):
 class Curves:
     """Write the history for TensorBoard by update, with training and validation as two runs.
 
-    It rewrites the rows so far, so no row is missing or duplicated after a kill.
-
-    Args:
-        folder: folder of the event files; earlier ones are removed.
-        rows: the history so far.
-
-    Raises:
-        UserError: the folder cannot be written.
+    Earlier files are removed and the rows so far written again, so no row is missing or duplicated
+    after a kill.
     """
 
     def __init__(self, folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
         self._folder = folder
+        self._writers: dict[str, Any] = {}
         with self._writing():
-            self._training, self._validation = map(self._writer, ("training", "validation"))
+            for name in ("training", "validation"):
+                shutil.rmtree(folder / name, ignore_errors=True)
+                self._writers[name] = tf.summary.create_file_writer(str(folder / name))
         for row in rows:
             self.add(row)
-
-    def _writer(self, name: str) -> Any:
-        shutil.rmtree(self._folder / name, ignore_errors=True)
-        return tf.summary.create_file_writer(str(self._folder / name))
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Write the values of one row at its `step`."""
         with self._writing():
             for name, value in row.items():
-                if name == "step":
-                    continue
-                writer = self._validation if name.startswith("val_") else self._training
-                with writer.as_default():
-                    tf.summary.scalar(name.removeprefix("val_"), value, step=row["step"])
-            self._training.flush()
-            self._validation.flush()
+                own = name.removeprefix("val_")
+                if name != "step":
+                    with self._writers["training" if own == name else "validation"].as_default():
+                        tf.summary.scalar(own, value, step=row["step"])
+            for writer in self._writers.values():
+                writer.flush()
 
     def close(self) -> None:
         """Close the event files."""
         with self._writing():
-            self._training.close()
-            self._validation.close()
+            for writer in self._writers.values():
+                writer.close()
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
