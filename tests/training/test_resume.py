@@ -34,7 +34,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run killed between two checkpoints, halfway through a checkpoint, and with only the model to write."""
+    """A run killed before, and halfway through, a checkpoint, and with only the model to write."""
     folder = tmp_path_factory.mktemp("killed")
     moments = [
         ("step:6", 4),

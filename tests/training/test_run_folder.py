@@ -95,9 +95,7 @@ def test_folder_without_config(tmp_path: Path) -> None:
 )
 def test_damaged_config(tmp_path: Path, content: str) -> None:
     (tmp_path / "config.json").write_bytes(content.encode("latin-1"))
-    with pytest.raises(
-        UserError, match=r"config.json is damaged: it is not"
-    ):
+    with pytest.raises(UserError, match=r"config.json is damaged: it is not"):
         RunFolder.open(tmp_path)
 
 

@@ -12,11 +12,11 @@ import toy_task
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.files import _prefix
 from keras_quasiattn.lab.training import RunFolder, train
-from keras_quasiattn.lab.training import trainer as trainer_module
 from keras_quasiattn.lab.training.checkpoint_callback import CheckpointCallback
 from keras_quasiattn.lab.training.checkpoints import Checkpoints
 from keras_quasiattn.lab.training.replicas import ReplicaLossScaleOptimizer
 from keras_quasiattn.lab.training.strategy import dtype_policy
+from keras_quasiattn.lab.training.trainer import compiled_model
 
 SHORT = {
     "training__steps": 8,
@@ -198,22 +198,22 @@ def test_low_precision_learns_as_float32_does(
 )
 def test_float16_alone_scales_the_loss(tmp_path: Path, policy: str, expected: type) -> None:
     with dtype_policy(policy):
-        assert type(trainer_module.compiled_model(toy_task.make(tmp_path), policy).optimizer) is expected
+        assert type(compiled_model(toy_task.make(tmp_path), policy).optimizer) is expected
 
 
 def test_optimizer_is_that_of_the_settings(tmp_path: Path) -> None:
-    optimizer = trainer_module.compiled_model(toy_task.make(tmp_path), "float32").optimizer
+    optimizer = compiled_model(toy_task.make(tmp_path), "float32").optimizer
     assert (optimizer.beta_1, optimizer.beta_2, optimizer.epsilon) == (0.9, 0.997, 1e-9)
     assert float(optimizer.learning_rate) == pytest.approx(1e-2 / 4)
 
 
 def test_jit_compile_reaches_the_model(tmp_path: Path) -> None:
     task = toy_task.make(tmp_path, training__jit_compile=True)
-    assert trainer_module.compiled_model(task, "float32").jit_compile is True
+    assert compiled_model(task, "float32").jit_compile is True
 
 
 def test_clipping_reaches_the_optimizer(tmp_path: Path) -> None:
-    model = trainer_module.compiled_model(toy_task.make(tmp_path, training__clip_norm=0.25), "float32")
+    model = compiled_model(toy_task.make(tmp_path, training__clip_norm=0.25), "float32")
     assert model.optimizer.global_clipnorm == 0.25
 
 
