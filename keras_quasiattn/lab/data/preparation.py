@@ -6,7 +6,7 @@ import socket
 import threading
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import requests
@@ -55,6 +55,20 @@ def prepare(
         reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
         raise UserError(f"cannot write the data to {data_dir}: {reason}") from error
     return builder
+
+
+def info_of_texts(
+    builder: tfds.core.DatasetBuilder, description: str, keys: Sequence[str]
+) -> tfds.core.DatasetInfo:
+    """Return the TFDS description of generated texts, which are already in random order."""
+    features = {key: tfds.features.Text() for key in keys}
+    return tfds.core.DatasetInfo(
+        builder=builder,
+        description=description,
+        features=tfds.features.FeaturesDict(features),
+        supervised_keys=tuple(keys[:2]),
+        disable_shuffling=True,
+    )
 
 
 def pending_download(builder: tfds.core.DatasetBuilder) -> str:

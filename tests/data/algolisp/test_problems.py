@@ -91,7 +91,7 @@ def test_published_records_are_read_and_pass_their_tests(tmp_path):
         ({**ODD, "short_tree": ["len", [[[]]]]}, "'short_tree' must be a name or nested lists"),
         ({**ODD, "short_tree": ["len", "a b"]}, "comes after|must not contain a blank"),
         ({**ODD, "short_tree": ["len", "["]}, "token 4 closes an empty bracket"),
-        ({**ODD, "tests": []}, "'tests' must be a list"),
+        ({**ODD, "tests": []}, "'tests' must be a list of objects"),
         ({**ODD, "tests": [{"input": {"a": []}}]}, "with 'input' and 'output'"),
         ({**ODD, "tests": [{"input": [], "output": []}]}, "with 'input' and 'output'"),
     ],

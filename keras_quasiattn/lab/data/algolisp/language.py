@@ -1,12 +1,11 @@
 """The AlgoLisp language: how programs are written, their values and functions, and how they run."""
 
-import dataclasses
 import itertools
 import math
 import operator
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
-from types import GeneratorType
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 Tree: TypeAlias = "str | list[Tree]"
@@ -17,19 +16,14 @@ MAX_STEPS: Final = 100_000
 MAX_RANGE: Final = 1000
 # About 1,200 decimal digits, which is below Python's limit for printing integers.
 MAX_INTEGER_BITS: Final = 4096
+_MAX_FRAMES = 10_000  # of Python's stack
 
 _TOKEN = re.compile(r'" "|\S+')  # " " is a constant of the language
-_SHOWN_CHARACTERS = 40
 _TYPE = re.compile(r"(int|bool|string)((?:\[\]){0,2})")
 _TYPE_KINDS = {"int": "number", "bool": "truth value", "string": "string"}
 _KINDS: Final[dict[type, str]] = {
-    int: "number",
-    float: "number",
-    bool: "truth value",
-    str: "string",
-    list: "array",
-    dict: "dictionary",
-    type: "type",
+    **{int: "number", float: "number", bool: "truth value", str: "string"},
+    **{list: "array", dict: "dictionary", type: "type"},
 }
 _SCALARS: Final = {"number", "truth value", "string"}
 
@@ -51,34 +45,29 @@ def parse_program(text: str) -> Tree:
     >>> parse_program("[ filter a [ partial0 b < ] ]")
     ['filter', 'a', ['partial0', 'b', '<']]
     """
-    open_calls: list[list[Tree]] = []
-    program: Tree | None = None
-    for place, match in enumerate(_TOKEN.finditer(text), 1):
-        tree: Tree = match.group()
-        if program is not None:
+    open_calls: list[list[Tree]] = [[]]
+    for place, token in enumerate(_TOKEN.findall(text), 1):
+        if len(open_calls) == 1 and open_calls[0]:
             raise ProgramError(
-                f"token {place}, {_shorten(match.group())}, comes after the end of the program"
+                f"token {place}, {_shorten(token)}, comes after the end of the program"
             )
-        if tree == "[":
-            if len(open_calls) == MAX_NESTING:
+        if token == "[":
+            if len(open_calls) > MAX_NESTING:
                 raise ProgramError(f"token {place} nests brackets more than {MAX_NESTING} deep")
             open_calls.append([])
-            continue
-        if tree == "]":
-            if not open_calls:
-                raise ProgramError(f"token {place} closes a bracket that was never opened")
-            tree = open_calls.pop()
-            if not tree:
-                raise ProgramError(f"token {place} closes an empty bracket")
-        if open_calls:
-            open_calls[-1].append(tree)
+        elif token != "]":
+            open_calls[-1].append(token)
+        elif len(open_calls) == 1:
+            raise ProgramError(f"token {place} closes a bracket that was never opened")
+        elif not (call := open_calls.pop()):
+            raise ProgramError(f"token {place} closes an empty bracket")
         else:
-            program = tree
-    if open_calls:
-        raise ProgramError(f"the program ends with {len(open_calls)} open brackets")
-    if program is None:
+            open_calls[-1].append(call)
+    if len(open_calls) > 1:
+        raise ProgramError(f"the program ends with {len(open_calls) - 1} open brackets")
+    if not open_calls[0]:
         raise ProgramError("the program is empty")
-    return program
+    return open_calls[0][0]
 
 
 def write_program(tree: Tree) -> str:
@@ -91,7 +80,7 @@ def write_program(tree: Tree) -> str:
 
 
 def _shorten(text: str) -> str:
-    return repr(text) if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]!r}..."
+    return repr(text) if len(text) <= 40 else f"{text[:40]!r}..."
 
 
 # The values of programs: numbers, truth values, strings, arrays, dictionaries and functions.
@@ -137,60 +126,20 @@ def check_type(name: Any) -> None:
 
 def _check_element(value: Any) -> None:
     kind = kind_of(value)
-    if kind not in _SCALARS and (
-        kind != "array" or not all(kind_of(element) in _SCALARS for element in value)
-    ):
+    if kind not in _SCALARS and (kind != "array" or not set(map(kind_of, value)) <= _SCALARS):
         raise ProgramError(
             "an array can only hold numbers, truth values, strings and arrays of these, "
             f"not {'nested array' if kind == 'array' else kind}"
         )
 
 
-def _check_kinds(name: str, kinds: Sequence[str], arguments: Sequence[Any]) -> None:
-    """Reject arguments of the wrong number or kinds ("any" is everything but a function)."""
-    if len(arguments) != len(kinds):
-        raise ProgramError(f"{name} takes {len(kinds)} arguments, not {len(arguments)}")
-    for place, (value, wanted) in enumerate(zip(arguments, kinds, strict=True), 1):
-        kind = kind_of(value)
-        if kind != wanted and (wanted != "any" or kind == "function"):
-            wanted = "a value" if wanted == "any" else wanted
-            raise ProgramError(f"argument {place} of {name} must be {wanted}, not {kind}")
-
-
 # Constants, and functions that take no function as an argument.
 
 CONSTANTS: Final[Mapping[str, Any]] = {
     **{str(number): number for number in (0, 1, 2, 10, 40, 1_000_000_000)},
-    "inf": math.inf,
-    '""': "",
-    '" "': " ",
-    '"z"': "z",
-    "true": True,
-    "false": False,
-    "int": int,
+    **{"inf": math.inf, '""': "", '" "': " ", '"z"': "z"},
+    **{"true": True, "false": False, "int": int},
 }
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Function:
-    """A function of the language that takes no function as an argument."""
-
-    name: str
-    kinds: tuple[str, ...]  # of each argument, as in `kind_of`; "any" is all but a function
-    compute: Callable[..., Any]  # may raise ProgramError or ArithmeticError
-
-    def __call__(self, *arguments: Any) -> Any:
-        """Check the number and kinds of the arguments, and compute the result."""
-        _check_kinds(self.name, self.kinds, arguments)
-        try:
-            value = self.compute(*arguments)
-        except ArithmeticError as error:
-            raise ProgramError(f"{self.name}: {error}") from None
-        if type(value) is int and value.bit_length() > MAX_INTEGER_BITS:
-            raise ProgramError(f"an integer has more than {MAX_INTEGER_BITS} bits")
-        if type(value) is complex:
-            raise ProgramError("cannot take the root of a negative number")
-        return value
 
 
 def _whole(number: float) -> int:
@@ -287,15 +236,13 @@ def _digits(number: float) -> list[int]:
 
 _LESS_OR_EQUAL = _ordered(operator.le)
 
-# By the kinds of the arguments: the names of functions, and their implementations.
+# By the kinds of the arguments ("any" is all but a function): names, and implementations, which may
+# raise ProgramError or ArithmeticError.
 _DEFINITIONS: Final[dict[str, dict[str, Callable[..., Any]]]] = {
     "number": {
-        "sqrt": _root,
+        **{"sqrt": _root, "square": lambda number: number * number, "abs": abs},
         "floor": _whole,  # rounds towards zero, as in the published tests
-        "square": lambda number: number * number,
-        "is_prime": _is_prime,
-        "abs": abs,
-        "digits": _digits,
+        **{"is_prime": _is_prime, "digits": _digits},
     },
     "number, number": {
         **{"+": operator.add, "-": operator.sub, "*": operator.mul, "/": _divide},
@@ -333,42 +280,23 @@ _DEFINITIONS: Final[dict[str, dict[str, Callable[..., Any]]]] = {
     "dictionary, any, any": {"dict-insert": _insert},
     "dictionary": {"dict-keys": lambda dictionary: _sort(tuple(dictionary))},
 }
-FUNCTIONS: Final[Mapping[str, Function]] = {
-    name: Function(name, tuple(kinds.split(", ")), compute)
-    for kinds, functions in _DEFINITIONS.items()
-    for name, compute in functions.items()
-}
-
-# How programs run. An evaluation is either a value, or a generator that yields the evaluations it
-# waits for, is sent their values, and returns an evaluation.
-_Evaluation = Any
-_Task = Generator[_Evaluation, Any, _Evaluation]
-_Scope = Mapping[str, Any]
-
-_PARAMETERS: Final = {"lambda1": ("arg1",), "lambda2": ("arg1", "arg2")}
-_HIGHER_ORDER: Final = {
-    "reduce": ("array", "any", "function"),
-    "map": ("array", "function"),
-    "filter": ("array", "function"),
-    "invoke1": ("function", "any"),
-    "combine": ("function", "function"),
-    **{f"partial{place}": ("any", "function") for place in range(3)},
-}
-_ARITIES: Final = {
-    **{name: len(function.kinds) for name, function in FUNCTIONS.items()},
-    **{name: len(kinds) for name, kinds in _HIGHER_ORDER.items()},
-    **{"if": 3, "lambda1": 1, "lambda2": 1},
-}
 
 
-class _HigherOrder(NamedTuple):
+# The functions that programs call: of the language, and made by a program.
+
+
+class Function(NamedTuple):
+    """A function of the language; `compute` is None if it takes a function as an argument."""
+
     name: str
+    kinds: tuple[str, ...]
+    compute: Callable[..., Any] | None
 
 
 class _Closure(NamedTuple):
     parameters: Sequence[str]
     body: Tree
-    scope: _Scope
+    scope: Mapping[str, Any]
 
 
 class _Partial(NamedTuple):
@@ -382,10 +310,26 @@ class _Combined(NamedTuple):
     inner: Any
 
 
-_GLOBALS: Final[_Scope] = {
+FUNCTIONS: Final[Mapping[str, Function]] = {
+    name: Function(name, tuple(kinds.split(", ")), compute)
+    for kinds, functions in _DEFINITIONS.items()
+    for name, compute in functions.items()
+}
+_PARAMETERS: Final = {"lambda1": ("arg1",), "lambda2": ("arg1", "arg2")}
+_HIGHER_ORDER: Final = {
+    **{"reduce": ("array", "any", "function"), "invoke1": ("function", "any")},
+    **dict.fromkeys(("map", "filter"), ("array", "function")),
+    "combine": ("function", "function"),
+    **{f"partial{place}": ("any", "function") for place in range(3)},
+}
+_GLOBALS: Final[Mapping[str, Any]] = {
     **CONSTANTS,
     **FUNCTIONS,
-    **{name: _HigherOrder(name) for name in _HIGHER_ORDER},
+    **{name: Function(name, kinds, None) for name, kinds in _HIGHER_ORDER.items()},
+}
+_ARITIES: Final = {
+    **{name: len(one.kinds) for name, one in _GLOBALS.items() if type(one) is Function},
+    **{"if": 3, "lambda1": 1, "lambda2": 1},
 }
 
 
@@ -446,15 +390,22 @@ class Program:
         for name, type_name in self.arguments.items():
             if not has_type(inputs[name], type_name):
                 raise ProgramError(f"argument {name} is not of type {type_name}")
-        return _Machine(max_steps).run(self.tree, inputs)
+        before = sys.getrecursionlimit()
+        sys.setrecursionlimit(_MAX_FRAMES)
+        try:
+            return _Machine(max_steps).evaluate(self.tree, inputs)
+        except RecursionError:
+            raise ProgramError("calls are nested too deep") from None
+        finally:
+            sys.setrecursionlimit(before)
 
 
 def _check_names(tree: Tree, names: frozenset[str]) -> None:
     """Reject unknown names, and calls that are wrong whatever the inputs are."""
     if isinstance(tree, str):
-        if tree in _ARITIES and tree not in _GLOBALS and tree not in names:
-            raise ProgramError(f"{tree} is not a value; it can only be called")
         if tree not in names and tree not in _GLOBALS:
+            if tree in _ARITIES:
+                raise ProgramError(f"{tree} is not a value; it can only be called")
             raise ProgramError(f"unknown name {_shorten(tree)}")
         return
     head, *arguments = tree
@@ -473,114 +424,120 @@ def _check_names(tree: Tree, names: frozenset[str]) -> None:
 
 
 class _Machine:
-    """Evaluates programs on a stack of tasks, so that they cannot exhaust Python's stack."""
+    """Evaluates a program, and counts its steps and how deep its functions are nested."""
 
     def __init__(self, max_steps: int) -> None:
-        self.max_steps = max_steps
-        self.steps = 0
+        self._max_steps, self._steps, self._depth = max_steps, 0, 0
 
-    def run(self, tree: Tree, scope: _Scope) -> Any:
-        stack: list[_Task] = []
-        value = self.evaluate(tree, scope, 0)
-        while True:
-            if type(value) is GeneratorType:
-                stack.append(value)
-                value = None
-            elif not stack:
-                return value
-            try:
-                value = stack[-1].send(value)
-            except StopIteration as returned:
-                stack.pop()
-                value = returned.value
-
-    def evaluate(self, tree: Tree, scope: _Scope, depth: int) -> _Evaluation:
+    def evaluate(self, tree: Tree, scope: Mapping[str, Any]) -> Any:
         if isinstance(tree, str):
             return scope[tree] if tree in scope else _GLOBALS[tree]
-        if tree[0] in _PARAMETERS and tree[0] not in scope:
-            return _Closure(_PARAMETERS[tree[0]], tree[1], scope)
-        return self._call(tree, scope, depth)
+        name, *arguments = tree
+        if name in _PARAMETERS and name not in scope:
+            return _Closure(_PARAMETERS[name], arguments[0], scope)
+        if name == "if" and name not in scope:
+            condition = self.evaluate(arguments[0], scope)
+            return self.evaluate(arguments[1 if _is_true(condition, name) else 2], scope)
+        values = [self.evaluate(argument, scope) for argument in arguments]
+        return self._apply(self.evaluate(name, scope), values)
 
-    def _call(self, tree: Tree, scope: _Scope, depth: int) -> _Task:
-        if tree[0] == "if" and "if" not in scope:
-            condition = yield self.evaluate(tree[1], scope, depth)
-            return self.evaluate(tree[2 if self._is_true(condition, "if") else 3], scope, depth)
-        arguments = []
-        for argument in tree[1:]:
-            value = self.evaluate(argument, scope, depth)
-            arguments.append((yield value) if type(value) is GeneratorType else value)
-        return self._apply(self.evaluate(tree[0], scope, depth), arguments, depth)
-
-    def _apply(self, function: Any, arguments: Sequence[Any], depth: int) -> _Evaluation:
-        while type(function) is _Partial:
-            self._work(1)
-            place = function.place
-            if place > len(arguments):
-                raise ProgramError(
-                    f"a function made by partial{place} takes {place} or more arguments, "
-                    f"not {len(arguments)}"
-                )
-            arguments = [*arguments[:place], function.value, *arguments[place:]]
-            function = function.function
-        self._work(1 + sum(map(size_of, arguments)))
-        if type(function) is Function:
-            value = function(*arguments)
-            if function.compute is _is_prime:  # one step for each possible divisor
-                self._work(int(math.sqrt(max(0, min(arguments[0], MAX_RANGE**2)))))
-            self._work(size_of(value))
-            return value
+    def _apply(self, function: Any, arguments: Sequence[Any]) -> Any:
+        # Functions made of functions may be long chains, and must not fill Python's stack.
+        while type(function) in (_Partial, _Combined):
+            if type(function) is _Partial:
+                self._work(1)
+                place, value, function = function
+                if place > len(arguments):
+                    raise ProgramError(
+                        f"a function made by partial{place} takes {place} or more arguments, "
+                        f"not {len(arguments)}"
+                    )
+                arguments = [*arguments[:place], value, *arguments[place:]]
+            else:
+                self._work(1, *arguments)
+                arguments, function = [self._apply(function.inner, arguments)], function.outer
+        self._work(1, *arguments)
         if type(function) is _Closure:
-            names = function.parameters
-            if len(names) != len(arguments):
-                raise ProgramError(f"a function takes {len(names)} arguments, not {len(arguments)}")
-            if depth == MAX_DEPTH:
-                raise ProgramError(f"function calls are nested more than {MAX_DEPTH} deep")
-            scope = {**function.scope, **dict(zip(names, arguments, strict=True)), "self": function}
-            return self.evaluate(function.body, scope, depth + 1)
-        if type(function) is _Combined:
-            return self._apply_combined(function, arguments, depth)
-        if type(function) is _HigherOrder:
-            return self._apply_higher_order(function.name, arguments, depth)
-        raise ProgramError(f"only a function can be called, not {kind_of(function)}")
+            return self._call(function, arguments)
+        if type(function) is not Function:
+            raise ProgramError(f"only a function can be called, not {kind_of(function)}")
+        _check_kinds(function, arguments)
+        if function.compute is None:
+            return self._apply_higher_order(function.name, *arguments)
+        value = _computed(function, arguments)
+        if function.compute is _is_prime:  # one step for each possible divisor
+            self._work(int(math.sqrt(max(0, min(arguments[0], MAX_RANGE**2)))))
+        self._work(0, value)
+        return value
 
-    def _apply_combined(self, function: _Combined, arguments: Sequence[Any], depth: int) -> _Task:
-        value = yield self._apply(function.inner, arguments, depth)
-        return self._apply(function.outer, [value], depth)
+    def _call(self, function: _Closure, arguments: Sequence[Any]) -> Any:
+        names = function.parameters
+        if len(names) != len(arguments):
+            raise ProgramError(f"a function takes {len(names)} arguments, not {len(arguments)}")
+        if self._depth == MAX_DEPTH:
+            raise ProgramError(f"function calls are nested more than {MAX_DEPTH} deep")
+        self._depth += 1
+        scope = {**function.scope, **dict(zip(names, arguments, strict=True)), "self": function}
+        value = self.evaluate(function.body, scope)
+        self._depth -= 1
+        return value
 
-    def _apply_higher_order(self, name: str, arguments: Sequence[Any], depth: int) -> _Task:
-        _check_kinds(name, _HIGHER_ORDER[name], arguments)
+    def _apply_higher_order(self, name: str, *arguments: Any) -> Any:
         if name == "combine":
             return _Combined(*arguments)
         if name.startswith("partial"):
             return _Partial(int(name[-1]), *arguments)
         if name == "invoke1":
-            return self._apply(arguments[0], arguments[1:], depth)
+            return self._apply(arguments[0], arguments[1:])
         if name == "reduce":
             array, value, function = arguments
             for element in array:
-                value = yield self._apply(function, [value, element], depth)
+                value = self._apply(function, [value, element])
             return value
         array, function = arguments
         values = []
         for element in array:
-            value = yield self._apply(function, [element], depth)
+            value = self._apply(function, [element])
             if name == "map":
                 _check_element(value)
-                self._work(1 + size_of(value))
+                self._work(1, value)
                 values.append(value)
-            elif self._is_true(value, "filter"):
+            elif _is_true(value, name):
                 values.append(element)
         return values
 
-    @staticmethod
-    def _is_true(condition: Any, name: str) -> bool:
-        if type(condition) is not bool:
-            raise ProgramError(
-                f"the condition of {name} must be a truth value, not {kind_of(condition)}"
-            )
-        return condition
+    def _work(self, steps: int, *values: Any) -> None:
+        self._steps += steps + sum(map(size_of, values))
+        if self._steps > self._max_steps:
+            raise ProgramError(f"the program takes more than {self._max_steps} steps")
 
-    def _work(self, steps: int) -> None:
-        self.steps += steps
-        if self.steps > self.max_steps:
-            raise ProgramError(f"the program takes more than {self.max_steps} steps")
+
+def _is_true(condition: Any, name: str) -> bool:
+    if type(condition) is not bool:
+        kind = kind_of(condition)
+        raise ProgramError(f"the condition of {name} must be a truth value, not {kind}")
+    return condition
+
+
+def _check_kinds(function: Function, arguments: Sequence[Any]) -> None:
+    name, kinds, _ = function
+    if len(arguments) != len(kinds):
+        raise ProgramError(f"{name} takes {len(kinds)} arguments, not {len(arguments)}")
+    for place, (value, wanted) in enumerate(zip(arguments, kinds, strict=True), 1):
+        kind = kind_of(value)
+        if kind != wanted and (wanted != "any" or kind == "function"):
+            wanted = "a value" if wanted == "any" else wanted
+            raise ProgramError(f"argument {place} of {name} must be {wanted}, not {kind}")
+
+
+def _computed(function: Function, arguments: Sequence[Any]) -> Any:
+    assert function.compute is not None  # noqa: S101 (for the type checker)
+    try:
+        value = function.compute(*arguments)
+    except ArithmeticError as error:
+        raise ProgramError(f"{function.name}: {error}") from None
+    if type(value) is int and value.bit_length() > MAX_INTEGER_BITS:
+        raise ProgramError(f"an integer has more than {MAX_INTEGER_BITS} bits")
+    if type(value) is complex:
+        raise ProgramError("cannot take the root of a negative number")
+    return value

@@ -149,52 +149,50 @@ def read_problems(file: str | Path) -> Iterator[Problem]:
         UserError: a line is not JSON, a key is missing or a value has another form (the message
             names file and line); or the file cannot be read or has no problems.
     """
-    file = Path(file)
-    empty = True
+    file, number = Path(file), 0
     with open_text(file) as stream:
         for number, record in read_objects(file, stream, _KEYS):
             try:
-                problem = _problem_of(record)
+                yield _problem_of(record)
             except ValueError as error:
                 raise UserError(f"{file}, line {number}: {error}") from None
-            empty = False
-            yield problem
-    if empty:
+    if not number:
         raise UserError(f"{file} has no problems")
 
 
 def _problem_of(record: Mapping[str, Any]) -> Problem:
-    missing = [key for key in _KEYS if key not in record]
-    if missing:
+    if missing := [key for key in _KEYS if key not in record]:
         raise ValueError(f"{', '.join(missing)} missing from the problem")
     text, tree, arguments, return_type, tests = (record[key] for key in _KEYS)
-    if not isinstance(text, list) or not text or not all(isinstance(word, str) for word in text):
-        raise ValueError("'text' must be a list of words")
-    if not isinstance(arguments, dict):
-        raise ValueError("'args' must be an object with the type of each argument by its name")
+    _require(_is_list(text, str), "'text' must be a list of words")
+    by_name = "'args' must be an object with the type of each argument by its name"
+    _require(isinstance(arguments, dict), by_name)
     for type_name in (*arguments.values(), return_type):
         check_type(type_name)
     tree = _tree_of(tree, MAX_NESTING)
     program = write_program(tree)
-    if parse_program(program) != tree:
-        raise ValueError("a name in 'short_tree' must not contain a blank")
-    if not isinstance(tests, list) or not tests:
-        raise ValueError("'tests' must be a list of at least one test")
-    for test in tests:
-        if not isinstance(test, dict) or not (
-            isinstance(test.get("input"), dict) and "output" in test
-        ):
-            raise ValueError("each of 'tests' must be an object with 'input' and 'output'")
+    _require(parse_program(program) == tree, "a name in 'short_tree' must not contain a blank")
+    whole = _is_list(tests, dict) and all(
+        isinstance(test.get("input"), dict) and "output" in test for test in tests
+    )
+    _require(whole, "'tests' must be a list of objects with 'input' and 'output'")
     examples = tuple(Example(test["input"], test["output"]) for test in tests)
     return Problem(" ".join(text), program, ProgramTests(arguments, return_type, examples))
+
+
+def _is_list(value: Any, kind: type) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, kind) for one in value)
+
+
+def _require(holds: bool, right: str) -> None:
+    if not holds:
+        raise ValueError(right)
 
 
 def _tree_of(value: Any, nesting: int) -> Tree:
     if isinstance(value, list) and value and nesting:
         return [_tree_of(part, nesting - 1) for part in value]
-    if (isinstance(value, str) and value) or type(value) is int:
-        return str(value)
-    raise ValueError(
-        "'short_tree' must be a name or nested lists of names, none empty, "
-        f"at most {MAX_NESTING} deep"
-    )
+    named = (isinstance(value, str) and value != "") or type(value) is int
+    right = f"'short_tree' must be a name or nested lists of names, at most {MAX_NESTING} deep"
+    _require(named, right)
+    return str(value)
