@@ -26,12 +26,8 @@ def assert_one_line(outcome: Outcome, message: str, code: int = 1) -> None:
     ("question", "message"),
     [
         ("hello", "cannot read 'hello' as an expression: expected 'x=INTEGER,y=INTEGER,OPERATION'"),
-        ("", "cannot read '' as an expression"),
-        ("x=1,y=2,x*y", r"operator '\*' in .* is not known: .*operators \+ -"),
-        ("x=99,y=2,x+y", "the value of x in .* is not an integer from -20 to 19"),
         ("x" * 10_000, r"cannot read 'x{40}'... \(10000 characters\) as an expression"),
         ("\udcff\udcfe", r"cannot read '\\udcff\\udcfe' as an expression"),
-        ("x=1,y=2,x+y\n", r"cannot read 'x=1,y=2,x\+y\\n' as an expression"),
     ],
 )
 def test_question_that_the_model_cannot_know(
@@ -75,26 +71,9 @@ TRAIN = (
             r"unknown task '\\udcff': choose from classify, mlu",
             1,
         ),
-        ((*TRAIN, "--preset", "dem"), r"unknown preset of task mlu 'dem' \(did you mean 'demo'", 1),
-        (
-            (*TRAIN, "--model", "lstm"),
-            "unknown model of task mlu 'lstm': choose from coda, softmax, ",
-            1,
-        ),
-        ((*TRAIN, "--set", "model.with=3"), "unknown option 'model.with'", 1),
-        (
-            (*TRAIN, "--model", "softmax", "--set", "model.coda_scaling=paper"),
-            "unknown option 'model.coda",
-            1,
-        ),
         (
             (*TRAIN, "--set", "model.hidden_dim=wide"),
             "model.hidden_dim is 'wide': it must be of type int",
-            1,
-        ),
-        (
-            (*TRAIN, "--set", "model.hidden_dim=\udcff"),
-            "model.hidden_dim is .*: it must be of type int",
             1,
         ),
         (
@@ -102,15 +81,9 @@ TRAIN = (
             "--set 'model.hidden_dim': it must be NAME=VALUE",
             1,
         ),
-        ((*TRAIN, "--set", "data.low=30"), "low must be less than high; got low=30, high=20", 1),
         (
             (*TRAIN, "--set", "model.num_heads=5"),
             "divisible by `num_heads` .* num_heads=5, width=32",
-            1,
-        ),
-        (
-            (*TRAIN, "--set", "training.schedule=step"),
-            "unknown training.schedule 'step': choose from",
             1,
         ),
         ((*TRAIN, "--policy", "float8"), "unknown precision policy 'float8'", 1),
@@ -124,7 +97,6 @@ TRAIN = (
             "found no GPU and only one CPU device: use strategy 'one'",
             1,
         ),
-        ((*TRAIN, "--seed", "-1"), "seed is -1: it must be at least 0", 1),
         ((*TRAIN, "--seed", "one"), "Invalid value for '--seed': 'one' is not a valid integer", 2),
         ((*TRAIN, "--sed", "1"), "No such option.*--sed.*--seed", 2),
         (("train", "mlu"), "Missing option '--run'", 2),
@@ -204,23 +176,7 @@ def set_in_config(**values: Any) -> Callable[[Path], None]:
 
 
 DAMAGES = {
-    "no config": ("config.json", Path.unlink, "is not a run folder: it has no config.json"),
     "config cut short": ("config.json", cut_short, "config.json is damaged"),
-    "config of nothing": (
-        "config.json",
-        lambda file: file.write_text(""),
-        "config.json is damaged",
-    ),
-    "task half there": (
-        "config.json",
-        set_in_config(task_config={"options": {}}),
-        "config.json is damaged",
-    ),
-    "options no table": (
-        "config.json",
-        set_in_config(task_config={"options": 3}),
-        "config.json is damaged",
-    ),
     "newer format": (
         "config.json",
         set_in_config(format=2),
@@ -232,13 +188,7 @@ DAMAGES = {
         Path.unlink,
         r"is not finished \(update 20 of 20\): run the train command again",
     ),
-    "empty model": (
-        "model.keras",
-        lambda file: file.write_bytes(b""),
-        "model.keras is not the file that ",
-    ),
     "model cut short": ("model.keras", cut_short, "model.keras is not the file that "),
-    "garbage in the model": ("model.keras", garbage_within, "model.keras is not the file that "),
 }
 
 

@@ -9,15 +9,10 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 import tiny_mlu
 import warm
 
-from keras_quasiattn.lab import tasks
-from keras_quasiattn.lab.training import RunFolder
-
-Outcome = tuple[int, str, str]
 SEVERAL = """
 import json, sys
 from keras_quasiattn.lab import cli
@@ -117,70 +112,6 @@ def test_folders_that_cannot_be_written(mlu_run: Path, mlu_data: Path, tmp_path:
     assert tiny_mlu.contents(place) == before
 
 
-# The task of tests/training: its attention has dropout, and it has moving means.
-TOY = "from keras_quasiattn.lab import tasks; tasks._TASKS['toy'] = 'toy_task:ToyTask'"
-SHORT = ["train", "toy", "--set=training.steps=12"]
-# Halts the training after an update, and says so by a file.
-HALT = """
-import pathlib, time
-from keras_quasiattn.lab.training.checkpoint_callback import CheckpointCallback
-def halt(self, batch, logs=None):
-    if int(self.model.optimizer.iterations.numpy()) == {step}:
-        pathlib.Path({file!r}).touch()
-        time.sleep(600)
-CheckpointCallback.on_train_batch_end = halt
-"""
-
-
-def environment() -> dict[str, str]:
-    return {
-        **tiny_mlu.environment(),
-        "PYTHONPATH": f"{tiny_mlu.ROOT}:{tiny_mlu.ROOT}/tests/training",
-    }
-
-
-def stopped_after(step: int, then: signal.Signals, arguments: list[str], run: Path) -> Outcome:
-    """Starts a training and ends it after this update, between two checkpoints."""
-    halted = run.with_name(f"halted-{step}")
-    command = [sys.executable, "-m", "quasiattn", *arguments]
-    before = TOY + HALT.format(step=step, file=str(halted))
-    process = warm.Process(command, env=environment(), before=before)
-    try:
-        deadline = time.monotonic() + 240
-        while process.poll() is None and not halted.exists() and time.monotonic() < deadline:
-            time.sleep(0.01)
-        process.send_signal(then)
-        code = process.wait(60)
-    finally:
-        process.kill()
-    out, err = process.outputs()
-    return code, out.decode(), err.decode()
-
-
-@pytest.fixture(scope="module")
-def disturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Outcome]]:
-    """A run that was stopped by Control-C, killed, and started again to its end."""
-    run = tmp_path_factory.mktemp("disturbed") / "run"
-    arguments = [*SHORT, f"--run={run}", f"--data-dir={run.parent}"]
-    outcomes = [
-        stopped_after(step, then, arguments, run)
-        for step, then in ((6, signal.SIGINT), (10, signal.SIGKILL))
-    ]
-    assert not (run / "model.keras").exists(), outcomes
-    ended = tiny_mlu.warm_quasiattn(*arguments, env=environment(), before=TOY)
-    outcomes.append((ended.returncode, ended.stdout.decode(), ended.stderr.decode()))
-    return run, outcomes
-
-
-def test_control_c_is_one_line(disturbed: tuple[Path, list[Outcome]]) -> None:
-    _, ((code, _, err), *_) = disturbed
-    assert code == 130
-    assert err == (
-        "quasiattn: stopped; a training continues from its last checkpoint when started again, "
-        "and `quasiattn finish RUN` makes a model of what there is\n"
-    )
-
-
 # What a person may interrupt: each says by a file that it has begun.
 INTERRUPTED = """
 import os, pathlib, sys, threading, time
@@ -247,7 +178,7 @@ def test_control_c_while_a_graph_was_traced_wrote_132_lines(what: str, tmp_path:
     begun = tmp_path / "begun"
     script = tmp_path / "script.py"  # a file, because AutoGraph reads its source
     script.write_text(INTERRUPTED.format(file=str(begun), what=what))
-    process = warm.Process([sys.executable, script], env=environment())
+    process = warm.Process([sys.executable, script], env=tiny_mlu.environment())
     try:
         deadline = time.monotonic() + 240
         while process.poll() is None and not begun.exists() and time.monotonic() < deadline:
@@ -261,47 +192,3 @@ def test_control_c_while_a_graph_was_traced_wrote_132_lines(what: str, tmp_path:
     assert (code, out) == (130, b"")
     (line,) = err.decode().splitlines()
     assert line.startswith("quasiattn: stopped; a training continues from its last checkpoint")
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    run = tmp_path_factory.mktemp("undisturbed") / "run"
-    arguments = [*SHORT, f"--run={run}", f"--data-dir={run.parent}", "--quiet"]
-    assert tiny_mlu.warm_quasiattn(*arguments, env=environment(), before=TOY).returncode == 0
-    return run
-
-
-def assert_same_model_and_figures(run: Path, other: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(tiny_mlu.ROOT / "tests" / "training"))
-    monkeypatch.setitem(tasks._TASKS, "toy", "toy_task:ToyTask")
-    expected, got = (RunFolder.open(path).load_model().get_weights() for path in (other, run))
-    assert len(expected) > 10
-    for left, right in zip(expected, got, strict=True):
-        np.testing.assert_array_equal(left, right)
-    assert RunFolder.open(run).metrics() == RunFolder.open(other).metrics()
-
-
-def test_killed_run_ends_with_the_weights_of_an_undisturbed_one(
-    disturbed: tuple[Path, list[Outcome]], undisturbed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run, (_, (code, _, _), (last_code, out, err)) = disturbed
-    assert (code, last_code, err) == (-signal.SIGKILL, 0, "")
-    assert out.startswith(f"{run}: continuing from update 8 of 12\n")
-    assert_same_model_and_figures(run, undisturbed, monkeypatch)
-
-
-@pytest.mark.complete
-@pytest.mark.parametrize("step", range(1, 13))
-@pytest.mark.parametrize("then", [signal.SIGINT, signal.SIGKILL])
-def test_a_run_that_ends_after_any_update_goes_on_alike(
-    step: int,
-    then: signal.Signals,
-    undisturbed: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    arguments = [*SHORT, f"--run={tmp_path}/run", f"--data-dir={tmp_path}"]
-    code, _, _ = stopped_after(step, then, arguments, tmp_path / "run")
-    assert code == (130 if then == signal.SIGINT else -signal.SIGKILL)
-    assert tiny_mlu.warm_quasiattn(*arguments, env=environment(), before=TOY).returncode == 0
-    assert_same_model_and_figures(tmp_path / "run", undisturbed, monkeypatch)

@@ -19,7 +19,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 TESTS = (
-    *(f"tests/layers/test_drop_in{part}.py" for part in ("", "_models", "_numbers")),
+    *(f"tests/layers/test_drop_in{part}.py" for part in ("", "_numbers")),
     "tests/layers/test_law_config.py::test_keras_file_round_trip",
     "tests/layers/test_law_mask.py::test_masked_is_deleted",
     "tests/ops/test_masking.py",
@@ -131,9 +131,7 @@ def install_and_try(name: str, python: str, folder: Path) -> dict[str, object]:
     run(*pip, "install", "--quiet", "pytest", "pytest-xdist", "hypothesis")
     # `-I` and `-o`: the package is that of the wheel, not the one beside these tests.
     run(python, "-I", "examples/drop_in_text.py", "--examples=64", "--epochs=1", **backend)
-    # JAX compiles every operation for every shape: there, the fast tests alone.
-    marks = () if one.extra == "jax" else ("-m", "not complete")
-    options = ("-q", "-p", "no:cacheprovider", "-o", "pythonpath=tests", *marks)
+    options = ("-q", "-p", "no:cacheprovider", "-o", "pythonpath=tests")
     said = run(python, "-I", "-m", "pytest", *options, *TESTS, **backend)
     return {
         "environment": name,

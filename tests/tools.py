@@ -48,6 +48,10 @@ def _facts(row):
     return {fact for size in (1, 2) for fact in itertools.combinations(values, size)}
 
 
+def normal(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype("float32")
+
+
 def to_numpy(structure):
     return keras.tree.map_structure(lambda x: np.asarray(ops.convert_to_numpy(x)), structure)
 

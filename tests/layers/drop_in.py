@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from keras.layers import MultiHeadAttention
 from layer_case import randomize
-from running import detach
-from tools import to_numpy
+from tools import normal, to_numpy
 
 from keras_quasiattn.layers import MultiHeadCoDA, MultiHeadSoftmax
 
@@ -16,10 +15,6 @@ every_layer = pytest.mark.parametrize("layer_type", [MultiHeadSoftmax, MultiHead
 
 FEATURES, HEADS, HEAD_SIZE = 11, 2, 3
 SHAPES = [(None, None, FEATURES)] * 2
-
-
-def normal(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape).astype("float32")
 
 
 QUERY, VALUE = normal(3, 5, FEATURES), normal(3, 7, FEATURES, seed=1)
@@ -54,13 +49,9 @@ def names(layer):
     return [w.path.split("/", 1)[1] for w in layer.weights]
 
 
-def numbers(structure):
-    return to_numpy(keras.tree.map_structure(detach, structure))
-
-
 def close(got, expected):
     """Equal to rounding, array by array."""
-    got, expected = (keras.tree.flatten(numbers(x)) for x in (got, expected))
+    got, expected = (keras.tree.flatten(to_numpy(x)) for x in (got, expected))
     for one, other in zip(got, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 

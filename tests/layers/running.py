@@ -9,10 +9,7 @@ from tools import run_with_gradients, to_numpy
 
 def outputs(case, layer, sequences, masks=None, **options):
     """The outputs as arrays."""
-    with_gradients_off = keras.tree.map_structure(
-        keras.ops.stop_gradient, list(map(as_tensor, sequences))
-    )
-    return to_numpy([detach(x) for x in case.run(layer, with_gradients_off, masks, **options)])
+    return to_numpy(case.run(layer, list(map(as_tensor, sequences)), masks, **options))
 
 
 @functools.cache
@@ -37,10 +34,6 @@ def as_tensor(x):
     return keras.ops.convert_to_tensor(x)
 
 
-def detach(x):
-    return x.detach() if hasattr(x, "detach") else x
-
-
 def pure(case, layer, masks=None, **options):
     """A function of (sequences..., weights...): the outputs of `layer` with those weights."""
     count = len(case.style.lengths)
@@ -55,7 +48,7 @@ def pure(case, layer, masks=None, **options):
 
 def weights(layer):
     """The values of all weights."""
-    return [detach(weight.value) for weight in layer.weights]
+    return [weight.value for weight in layer.weights]
 
 
 def gradients(case, layer, sequences, masks, cotangents):

@@ -8,8 +8,8 @@ import pytest
 import reference
 from keras import ops
 from layer_case import randomize
-from running import as_tensor, detach
-from tools import to_numpy
+from running import as_tensor
+from tools import normal, to_numpy
 
 from keras_quasiattn import layers
 from keras_quasiattn.attention.base import ATTENTIONS
@@ -20,7 +20,7 @@ SCALE = {"scale": H**-0.5}
 
 
 def conflict(query, key, mask, bias, layer):
-    kernel = numbers(layer.score_kernels.value)[:, 0]
+    kernel = to_numpy(layer.score_kernels.value)[:, 0]
     u, v = np.tanh(query[:, 1:]), np.tanh(key[:, 1:])
     bias = np.broadcast_to(bias, (B, N, T, S))
     return np.concatenate(
@@ -37,7 +37,7 @@ def by_its_op(query, key, mask, bias, layer):
     options = {"bias": np.broadcast_to(bias, (B, N, T, S)), "return_scores": True, **SCALE}
     heads = map(ops.convert_to_tensor, (query, key, key))
     result = layer.options.attend(*heads, as_tensor(mask), learned=layer._learned, **options)
-    return numbers(result)[1]
+    return to_numpy(result)[1]
 
 
 def plain(truth, **options):
@@ -55,14 +55,6 @@ TRUTHS = {
 every_layer = pytest.mark.parametrize("layer_type", TRUTHS, ids=lambda one: one.__name__)
 
 
-def normal(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape).astype("float32")
-
-
-def numbers(structure):
-    return to_numpy(keras.tree.map_structure(detach, structure))
-
-
 def built(layer_type, **options):
     more = {"threshold": 0.0} if layer_type is layers.MultiHeadGated else {}
     layer = layer_type(N, H, **more, **options)
@@ -78,7 +70,7 @@ def test_it_is_added_to_the_scores_in_any_of_its_shapes(layer_type):
     mask = np.random.default_rng(2).random((B, 1, 1, S)) < 0.7
     mask[..., 0] = True
     heads = [layer.project_query(as_tensor(query)), layer.project(as_tensor(value))[0]]
-    heads = [np.swapaxes(numbers(x).astype("float64"), 1, 2) for x in heads]
+    heads = [np.swapaxes(to_numpy(x).astype("float64"), 1, 2) for x in heads]
     for shape in ((T, S), (N, T, S), (B, N, T, S), (1, S), (N, 1, 1)):
         bias = normal(*shape, seed=3)
         _, scores = layer(
@@ -89,19 +81,19 @@ def test_it_is_added_to_the_scores_in_any_of_its_shapes(layer_type):
             return_attention_scores=True,
         )
         want = TRUTHS[layer_type](*heads, mask, bias, layer)
-        np.testing.assert_allclose(numbers(scores), want, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(to_numpy(scores), want, rtol=1e-4, atol=1e-5)
 
 
 @every_layer
 def test_asking_for_scores_and_a_causal_mask_change_nothing_else(layer_type):
     layer, x, bias = built(layer_type), normal(B, T, FEATURES), normal(N, T, T, seed=3)
     options = {"attention_bias": bias, "use_causal_mask": True}
-    output, scores = numbers(layer(x, x, return_attention_scores=True, **options))
-    np.testing.assert_allclose(numbers(layer(x, x, **options)), output, rtol=1e-4, atol=1e-5)
+    output, scores = to_numpy(layer(x, x, return_attention_scores=True, **options))
+    np.testing.assert_allclose(to_numpy(layer(x, x, **options)), output, rtol=1e-4, atol=1e-5)
     assert not scores[..., ~np.tril(np.ones((T, T), "bool"))].any()
     spoiled = np.where(np.tril(np.ones((T, T), "bool")), bias, np.nan)
     again = layer(x, x, attention_bias=spoiled, use_causal_mask=True)
-    np.testing.assert_allclose(numbers(again), output, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(to_numpy(again), output, rtol=1e-4, atol=1e-5)
 
 
 def test_several_attention_axes():
@@ -109,8 +101,8 @@ def test_several_attention_axes():
     layer = layers.MultiHeadSoftmax(N, H)
     layer.build(x.shape, x.shape)
     bias = normal(N, 1, 3, 2, 3, seed=3)
-    _, without = numbers(layer(x, x, return_attention_scores=True))
-    _, scores = numbers(layer(x, x, attention_bias=bias, return_attention_scores=True))
+    _, without = to_numpy(layer(x, x, return_attention_scores=True))
+    _, scores = to_numpy(layer(x, x, attention_bias=bias, return_attention_scores=True))
     want = without * np.exp(bias)
     want /= want.sum((-2, -1), keepdims=True)
     np.testing.assert_allclose(scores, want, rtol=1e-4, atol=1e-6)
@@ -142,7 +134,7 @@ def test_wrong_biases_are_named(bias, message):
 
 
 def relative(layer, target, source):
-    table = numbers(layer.table.value)
+    table = to_numpy(layer.table.value)
     options = (layer.num_buckets, layer.max_distance, layer.bidirectional)
     bias = [
         [table[reference.relative_bucket(s - t, *options)] for s in range(source)]
@@ -156,13 +148,13 @@ def test_relative_position_bias_is_that_of_t5(bidirectional):
     layer = layers.RelativePositionBias(3, 8, 20, bidirectional)
     layer.build()
     assert [(one.name, tuple(one.shape)) for one in layer.weights] == [("table", (8, 3))]
-    assert not numbers(layer(query=4)).any()
+    assert not to_numpy(layer(query=4)).any()
     randomize(layer)
     for target, source in ((5, 37), (41, 3), (1, 1), (0, 4), (4, 0), (0, 0)):
         want = relative(layer, target, source)
-        np.testing.assert_allclose(numbers(layer(query=target, key=source)), want)
+        np.testing.assert_allclose(to_numpy(layer(query=target, key=source)), want)
         tensors = ops.zeros((2, target, 6)), ops.zeros((2, source, 6))
-        np.testing.assert_allclose(numbers(layer(*tensors)), want)
+        np.testing.assert_allclose(to_numpy(layer(*tensors)), want)
     assert tuple(layer(ops.zeros((2, 5, 6))).shape) == (3, 5, 5)
     assert layer(keras.Input((None, 6)), keras.Input((7, 6))).shape == (3, None, 7)
 
@@ -201,7 +193,7 @@ def test_relative_position_bias_of_a_masked_sequence_has_no_mask_and_warns_of_no
         bias = layers.RelativePositionBias(N)(x)
         output = built(layers.MultiHeadCoDA)(x, x, attention_bias=bias)
     assert getattr(bias, "_keras_mask", None) is None
-    assert numbers(output)[0, :2].all() and not numbers(output)[0, 2].any()
+    assert to_numpy(output)[0, :2].all() and not to_numpy(output)[0, 2].any()
 
 
 def model_with_everything():
@@ -219,14 +211,15 @@ def model_with_everything():
 def test_a_model_with_a_learned_bias_trains_and_is_saved(tmp_path):
     model, x = model_with_everything(), normal(B, T, 8)
     model.compile(keras.optimizers.SGD(0.5), "mse")
-    before = numbers(model.get_layer("bias").table.value)
+    before = to_numpy(model.get_layer("bias").table.value)
     model.fit(x, np.ones((B, 8), "float32"), verbose=0)
-    assert (numbers(model.get_layer("bias").table.value) != before).any()
+    assert (to_numpy(model.get_layer("bias").table.value) != before).any()
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(numbers(loaded(x)), numbers(model(x)))
+    np.testing.assert_array_equal(to_numpy(loaded(x)), to_numpy(model(x)))
     np.testing.assert_array_equal(
-        numbers(loaded.get_layer("bias").table.value), numbers(model.get_layer("bias").table.value)
+        to_numpy(loaded.get_layer("bias").table.value),
+        to_numpy(model.get_layer("bias").table.value),
     )
 
 
@@ -250,5 +243,5 @@ def test_alibi_turns_far_pairs_negative_in_coda_and_ignores_them_in_softmax():
     _, softmax = layers.MultiHeadSoftmax(8, 2)(x, x, **options)
     _, coda = layers.MultiHeadCoDA(8, 2)(x, x, **options)
     # Head 0 has the slope ½: 8 positions away that is a bias of −4.
-    assert numbers(softmax)[0, 0, 0, 8] < 0.01
-    np.testing.assert_allclose(numbers(coda)[0, 0, 0, [0, 8]], [0, np.tanh(-4)], atol=1e-5)
+    assert to_numpy(softmax)[0, 0, 0, 8] < 0.01
+    np.testing.assert_allclose(to_numpy(coda)[0, 0, 0, [0, 8]], [0, np.tanh(-4)], atol=1e-5)

@@ -2,6 +2,7 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
+from tools import normal
 
 from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.attention.cache import (
@@ -61,17 +62,13 @@ READINGS = [
 ]
 
 
-def random(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape).astype("float32")
-
-
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("is_causal", [True, False])
 @pytest.mark.parametrize("masked", [True, False])
 def test_one_query_at_a_time_gives_the_rows_of_one_call(name, is_causal, masked):
     layer = LAYERS[name]()
-    queries = ops.convert_to_tensor(random(B, T, D))
-    values = queries if is_causal else ops.convert_to_tensor(random(B, S, E, seed=1))
+    queries = ops.convert_to_tensor(normal(B, T, D))
+    values = queries if is_causal else ops.convert_to_tensor(normal(B, S, E, seed=1))
     length = T if is_causal else S
     mask = np.random.default_rng(2).random((B, length)) < 0.7
     mask[:, 0] = True
@@ -93,8 +90,8 @@ def test_one_query_at_a_time_gives_the_rows_of_one_call(name, is_causal, masked)
 def test_a_cache_that_read_the_first_queries_at_once_goes_on_as_one_that_read_each(make, is_causal):
     """Also from a position before the last one read, whose entry was another's padding."""
     layer = make()
-    queries = ops.convert_to_tensor(random(B, T, D))
-    values = queries if is_causal else ops.convert_to_tensor(random(B, S, E, seed=1))
+    queries = ops.convert_to_tensor(normal(B, T, D))
+    values = queries if is_causal else ops.convert_to_tensor(normal(B, S, E, seed=1))
     mask = np.random.default_rng(2).random((B, T if is_causal else S)) < 0.7
     mask[:, 0] = True
     layer.build(queries.shape, values.shape)

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 from layer_case import randomize
-from tools import to_numpy
+from tools import normal, to_numpy
 
 from keras_quasiattn.layers import (
     GatedAttention,
@@ -16,14 +16,8 @@ B, T, D, E = 3, 7, 5, 2
 MASK = np.arange(T) < np.array([[7], [4], [0]])
 
 
-def normal(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape).astype("float32")
-
-
 def arrays(structure):
-    return to_numpy(
-        [x.detach() if hasattr(x, "detach") else x for x in keras.tree.flatten(structure)]
-    )
+    return to_numpy(keras.tree.flatten(structure))
 
 
 def make(*args, shapes=((None, None, D),), **options):

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import reference
 from layer_case import randomize
-from running import as_tensor, detach
-from tools import to_numpy
+from running import as_tensor
+from tools import normal, to_numpy
 
 from keras_quasiattn import layers
 from keras_quasiattn.attention.base import ATTENTIONS
@@ -14,14 +14,6 @@ from keras_quasiattn.attention.base import ATTENTIONS
 B, T, S, FEATURES = 3, 5, 7, 12
 OPTIONS = {"num_key_value_heads": 2, "rotary_base": 100.0}
 every_name = pytest.mark.parametrize("name", sorted(ATTENTIONS))
-
-
-def normal(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape).astype("float32")
-
-
-def numbers(structure):
-    return to_numpy(keras.tree.map_structure(detach, structure))
 
 
 def built(layer_type, num_heads=4, key_dim=8, **options):
@@ -33,7 +25,7 @@ def built(layer_type, num_heads=4, key_dim=8, **options):
 
 def heads(layer, x, dense):
     """(B, heads, L, H) in float64, from the kernels alone."""
-    kernel, bias = (numbers(weight.value).astype("float64") for weight in dense.weights)
+    kernel, bias = (to_numpy(weight.value).astype("float64") for weight in dense.weights)
     return np.einsum("btd,dnh->bnth", x, kernel) + bias[:, None]
 
 
@@ -60,9 +52,9 @@ def test_weights_are_those_of_the_definition(num_key_value_heads, rotary_base):
             weights = reference.coda_weights(q, k, alpha=1 / 8, beta=1 / 8)
         else:
             weights = reference.softmax_weights(q, k, scale=8**-0.5)
-        output, scores = numbers(layer(query, value, return_attention_scores=True))
+        output, scores = to_numpy(layer(query, value, return_attention_scores=True))
         np.testing.assert_allclose(scores, weights, rtol=1e-4, atol=1e-5)
-        kernel, bias = (numbers(weight.value) for weight in layer.output_dense.weights)
+        kernel, bias = (to_numpy(weight.value) for weight in layer.output_dense.weights)
         want = np.einsum("bnth,nhd->btd", weights @ v, kernel) + bias
         np.testing.assert_allclose(output, want, rtol=1e-4, atol=1e-4)
 
@@ -75,8 +67,8 @@ def test_shared_heads_are_those_of_keras():
     ours = built(layers.MultiHeadSoftmax, num_key_value_heads=2)
     ours.set_weights(theirs.get_weights())
     for one, other in zip(
-        numbers(ours(query, value, return_attention_scores=True)),
-        numbers(theirs(query, value, return_attention_scores=True)),
+        to_numpy(ours(query, value, return_attention_scores=True)),
+        to_numpy(theirs(query, value, return_attention_scores=True)),
         strict=True,
     ):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
@@ -90,7 +82,7 @@ def test_as_many_heads_of_keys_as_of_queries_change_nothing(name):
     assert [w.path.split("/", 1)[1] for w in one.weights] == [
         w.path.split("/", 1)[1] for w in other.weights
     ]
-    np.testing.assert_array_equal(numbers(one(x, x)), numbers(other(x, x)))
+    np.testing.assert_array_equal(to_numpy(one(x, x)), to_numpy(other(x, x)))
 
 
 @every_name
@@ -111,10 +103,10 @@ def test_shared_heads_are_fewer_weights_and_the_scores_have_all_heads(name):
     # A layer with the same heads, each written down for every head of queries, gives the same.
     full = built(ATTENTIONS[name], value_dim=5, rotary_base=100.0)
     for mine, theirs in zip(full.weights, layer.weights, strict=True):
-        weight, axis = numbers(theirs.value), len(theirs.shape) - 2
+        weight, axis = to_numpy(theirs.value), len(theirs.shape) - 2
         repeated = tuple(mine.shape) != weight.shape
         mine.assign(np.repeat(weight, 2, axis=axis) if repeated else weight)
-    np.testing.assert_allclose(numbers(full(x, y)), numbers(output), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(to_numpy(full(x, y)), to_numpy(output), rtol=1e-4, atol=1e-5)
 
 
 @every_name
@@ -127,11 +119,11 @@ def test_a_block_takes_them_by_name_and_its_decoder_steps_give_the_rows_of_one_c
     randomize(decoder)
     x, y = as_tensor(normal(B, T, FEATURES)), as_tensor(normal(B, S, FEATURES, seed=1))
     mask = as_tensor(np.arange(S) < np.array([[S], [4], [1]]))
-    want = numbers(decoder(x, y, encoder_mask=mask, training=False))
+    want = to_numpy(decoder(x, y, encoder_mask=mask, training=False))
     cache = decoder.start_cache(y, T, encoder_mask=mask)
     for index in range(T):
         row, cache = decoder.step(x[:, index : index + 1], index, cache, encoder_mask=mask)
-        np.testing.assert_allclose(numbers(row)[:, 0], want[:, index], rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(to_numpy(row)[:, 0], want[:, index], rtol=1e-4, atol=1e-4)
 
 
 def test_positions_matter_and_only_by_their_difference_to_a_softmax():
@@ -141,16 +133,16 @@ def test_positions_matter_and_only_by_their_difference_to_a_softmax():
     masks = {"query_mask": np.tile(mask, (B, 1)), "value_mask": np.tile(mask, (B, 1))}
     for layer_type, is_relative in ((layers.MultiHeadSoftmax, True), (layers.MultiHeadCoDA, False)):
         layer = built(layer_type, rotary_base=10.0)
-        here, there = numbers(layer(x, x)), numbers(layer(padded, padded, **masks))[:, 3:]
+        here, there = to_numpy(layer(x, x)), to_numpy(layer(padded, padded, **masks))[:, 3:]
         assert (np.abs(here - there).max() < 1e-4) == is_relative
         order = [1, 0, 2, 3, 4]
-        assert np.abs(numbers(layer(x[:, order], x[:, order]))[:, order] - here).max() > 1e-2
+        assert np.abs(to_numpy(layer(x[:, order], x[:, order]))[:, order] - here).max() > 1e-2
 
 
 def test_angles_are_float32_under_a_16_bit_policy():
     x = np.tile(normal(1, 1, FEATURES), (1, 4096, 1))
     query = [
-        numbers(
+        to_numpy(
             built(layers.MultiHeadSoftmax, rotary_base=1e4, dtype=dtype).project_query(
                 as_tensor(x.astype(precision))
             )
@@ -164,18 +156,17 @@ def test_angles_are_float32_under_a_16_bit_policy():
 def test_lora_trains_and_int8_runs_with_shared_heads():
     layer = built(layers.MultiHeadCoDA, **OPTIONS)
     x = normal(B, T, FEATURES)
-    before = numbers(layer(x, x))
+    before = to_numpy(layer(x, x))
     layer.key_dense.enable_lora(2)
     assert tuple(layer.key_dense.lora_kernel_a.shape) == (FEATURES, 2, 2)
-    np.testing.assert_allclose(numbers(layer(x, x)), before, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(to_numpy(layer(x, x)), before, rtol=1e-5, atol=1e-6)
     layer = built(layers.MultiHeadCoDA, **OPTIONS)
     for dense in (layer.query_dense, layer.key_dense, layer.value_dense, layer.output_dense):
         dense.quantize("int8")
-    error = np.abs(numbers(layer(x, x)) - before).max()
+    error = np.abs(to_numpy(layer(x, x)) - before).max()
     assert 0 < error < 0.1 * np.abs(before).max()
 
 
-@every_name
 @pytest.mark.parametrize(
     "options,message",
     [
@@ -189,9 +180,9 @@ def test_lora_trains_and_int8_runs_with_shared_heads():
         ),
     ],
 )
-def test_wrong_options_are_named(name, options, message):
+def test_wrong_options_are_named(options, message):
     with pytest.raises(ValueError, match=message):
-        ATTENTIONS[name](**{"num_heads": 4, "key_dim": 8, **options})
+        layers.MultiHeadCoDA(**{"num_heads": 4, "key_dim": 8, **options})
 
 
 def test_positions_on_several_axes_have_no_order():
@@ -207,8 +198,8 @@ def test_rotation_and_shared_heads_over_one_of_two_axes():
     flat.build((None, T, FEATURES), (None, T, FEATURES))
     flat.set_weights(layer.get_weights())
     np.testing.assert_allclose(
-        numbers(layer(x, x)).reshape(-1, T, FEATURES),
-        numbers(flat(x.reshape(-1, T, FEATURES), x.reshape(-1, T, FEATURES))),
+        to_numpy(layer(x, x)).reshape(-1, T, FEATURES),
+        to_numpy(flat(x.reshape(-1, T, FEATURES), x.reshape(-1, T, FEATURES))),
         rtol=1e-4,
         atol=1e-5,
     )

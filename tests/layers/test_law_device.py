@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.mark.parametrize("training", [None, True, False])
+@pytest.mark.parametrize("training", [True, False])
 @every_case
 def test_nothing_is_made_on_the_cpu(case, training, monkeypatch):
     import torch

@@ -1,13 +1,12 @@
 """Every layer takes the weights of one that was quantized, and is quantized by that."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 import pytest
-from cases import CASES
+from cases import ONE_OF_EACH
 from running import outputs
 
 from keras_quasiattn.attention.base import ATTENTIONS
@@ -35,21 +34,10 @@ def test_every_mechanism_takes_the_weights_of_a_quantized_one(name: str, tmp_pat
         np.testing.assert_array_equal(*answers)
 
 
-def one_of_each_class() -> Iterator[Any]:
-    """The first case of each layer, in the layers' own order."""
-    seen = set()
-    for case in CASES:
-        if case.layer not in seen:
-            seen.add(case.layer)
-            yield pytest.param(case, id=case.name)
-
-
 @pytest.mark.long
-@pytest.mark.parametrize("mode", ["int8", "int4"])
-@pytest.mark.parametrize("case", list(one_of_each_class()))
-def test_every_layer_takes_the_weights_of_a_quantized_one(
-    case: Any, mode: str, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("case", ONE_OF_EACH, ids=str)
+def test_every_layer_takes_the_weights_of_a_quantized_one(case: Any, tmp_path: Path) -> None:
+    mode = ("int8", "int4")[ONE_OF_EACH.index(case) % 2]
     holders = [keras.Model() for _ in range(2)]
     for holder in holders:
         holder.layer, holder.built = case.make(), True

@@ -22,14 +22,11 @@ def made(layer, *inputs):
 
 
 def weights_of(layer):
-    return {
-        weight.path.rpartition("/")[2]: to_numpy(keras.ops.stop_gradient(weight.value))
-        for weight in layer.weights
-    }
+    return {weight.path.rpartition("/")[2]: to_numpy(weight.value) for weight in layer.weights}
 
 
 def in_order(layer):
-    return [to_numpy(keras.ops.stop_gradient(weight.value)) for weight in layer.weights]
+    return [to_numpy(weight.value) for weight in layer.weights]
 
 
 def padded(rows, length):

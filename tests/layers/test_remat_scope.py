@@ -51,16 +51,3 @@ def test_a_rematerialized_block_trains_as_the_block(attention: str) -> None:
     pairs = zip(trained(Rematerialized, attention), trained(lambda b: b, attention), strict=True)
     for weight, known in pairs:
         np.testing.assert_allclose(weight, known, atol=1e-5)
-
-
-@pytest.mark.skipif(keras.backend.backend() == "torch", reason="the scope works on PyTorch")
-@pytest.mark.parametrize("of_keras", [True, False])
-def test_the_scope_of_keras_still_fails_for_layers_of_all(of_keras: bool) -> None:
-    """Why the guide has a way of its own: once this fails, it can go."""
-    x = keras.Input((4, 8))
-    with keras.RematScope(mode="full"):
-        layer = keras.layers.Dropout(0.1) if of_keras else TransformerEncoder(4, 2)
-        model = keras.Model(x, keras.layers.Dense(8)(layer(x)))
-    model.compile("sgd", "mse")
-    with pytest.raises(Exception, match="custom_gradient decorator|build"):
-        model.train_on_batch(X, X)

@@ -4,15 +4,11 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from tools import sampled
+from tools import sampled, to_numpy
 
 from keras_quasiattn.models import Transformer, beam_search, greedy_search, with_limits
 
 V, L, END = 4, 3, 1
-
-
-def numpy(x):
-    return ops.convert_to_numpy(x)
 
 
 def random_model(rows, seed, vocabulary=V, length=L, spread=2.0):
@@ -70,7 +66,7 @@ def test_a_wide_beam_finds_the_best_of_all_sequences(alpha):
     table, step, cache = random_model(20, seed=1)
     tokens, total = beam_search(step, cache, L, beam_width=16, alpha=alpha)
     lengths = set()
-    for row, (sequence, gained) in enumerate(zip(numpy(tokens), numpy(total), strict=True)):
+    for row, (sequence, gained) in enumerate(zip(to_numpy(tokens), to_numpy(total), strict=True)):
         best = max(complete_sequences(), key=lambda s: score(table[row], s, alpha))
         assert strip(sequence) == best
         assert gained == pytest.approx(log_probability(table[row], best), abs=1e-5)
@@ -81,7 +77,7 @@ def test_a_wide_beam_finds_the_best_of_all_sequences(alpha):
 def test_the_length_penalty_prefers_longer_answers():
     _, step, cache = random_model(200, seed=2)
     lengths = [
-        (numpy(beam_search(step, cache, L, beam_width=16, alpha=alpha)[0]) != 0).sum()
+        (to_numpy(beam_search(step, cache, L, beam_width=16, alpha=alpha)[0]) != 0).sum()
         for alpha in (0.0, 3.0)
     ]
     assert lengths[0] < lengths[1]
@@ -105,8 +101,8 @@ def test_the_length_penalty_counts_from_another_number_than_five():
         return ops.take(ops.take(table, index, axis=1), cache, axis=0), cache
 
     tokens, total = beam_search(step, ops.arange(2, dtype="int32"), 7, alpha=1.0)
-    assert [strip(row) for row in numpy(tokens)] == [(END,), (2,) * 6 + (END,)]
-    np.testing.assert_allclose(numpy(total), np.log(0.5) * np.array([1, 1.99]), atol=1e-5)
+    assert [strip(row) for row in to_numpy(tokens)] == [(END,), (2,) * 6 + (END,)]
+    np.testing.assert_allclose(to_numpy(total), np.log(0.5) * np.array([1, 1.99]), atol=1e-5)
 
 
 def test_an_end_that_ranks_below_the_beams_completes_nothing():
@@ -120,8 +116,8 @@ def test_an_end_that_ranks_below_the_beams_completes_nothing():
         return ops.take(table, ops.full_like(tokens, 0) + index, axis=0), cache
 
     tokens, total = beam_search(step, ops.zeros((1, 1)), 3, beam_width=2, alpha=0.0)
-    assert strip(numpy(tokens)[0]) == (2, 2, 2)
-    np.testing.assert_allclose(numpy(total), np.log(0.4 * 0.31**2), atol=1e-5)
+    assert strip(to_numpy(tokens)[0]) == (2, 2, 2)
+    np.testing.assert_allclose(to_numpy(total), np.log(0.4 * 0.31**2), atol=1e-5)
 
 
 def test_an_end_among_the_best_leaves_every_beam_a_beginning():
@@ -142,15 +138,15 @@ def test_an_end_among_the_best_leaves_every_beam_a_beginning():
         alpha=2.0,
         start_id=0,
     )
-    assert strip(numpy(tokens)[0]) == (3, 3, 3)
-    np.testing.assert_allclose(numpy(total), np.log(0.25), atol=1e-5)
+    assert strip(to_numpy(tokens)[0]) == (3, 3, 3)
+    np.testing.assert_allclose(to_numpy(total), np.log(0.25), atol=1e-5)
 
 
 def test_greedy_takes_the_likeliest_token_and_stops_at_the_end():
     table, step, cache = random_model(20, seed=3)
     tokens, total = greedy_search(step, cache, L)
     ended = 0
-    for row, (sequence, gained) in enumerate(zip(numpy(tokens), numpy(total), strict=True)):
+    for row, (sequence, gained) in enumerate(zip(to_numpy(tokens), to_numpy(total), strict=True)):
         before, last, want = 0, END, []
         for index in range(L):
             token = 1 + int(
@@ -172,8 +168,8 @@ def test_beam_of_one_without_penalty_is_greedy():
         greedy_search(step, cache, L),
         beam_search(step, cache, L, beam_width=1, alpha=0.0),
     )
-    np.testing.assert_array_equal(numpy(greedy[0]), numpy(beam[0]))
-    np.testing.assert_allclose(numpy(greedy[1]), numpy(beam[1]), atol=1e-5)
+    np.testing.assert_array_equal(to_numpy(greedy[0]), to_numpy(beam[0]))
+    np.testing.assert_allclose(to_numpy(greedy[1]), to_numpy(beam[1]), atol=1e-5)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6])
@@ -181,7 +177,7 @@ def test_beam_of_four_is_never_worse_than_greedy(alpha):
     _, step, cache = random_model(200, seed=5)
 
     def scores(result):
-        tokens, total = numpy(result[0]), numpy(result[1])
+        tokens, total = to_numpy(result[0]), to_numpy(result[1])
         return total / ((5 + (tokens != 0).sum(1)) / 6) ** alpha
 
     greedy = scores(greedy_search(step, cache, L))
@@ -202,9 +198,11 @@ def test_the_loop_stops_when_every_row_is_finished(search):
 
     cache = {"row": ops.arange(3, dtype="int32")}
     tokens, total = search(step, cache, 50)
-    np.testing.assert_array_equal(numpy(tokens)[:, :4], [[1, 0, 0, 0], [3, 1, 0, 0], [3, 3, 1, 0]])
-    assert not numpy(tokens)[:, 4:].any() and tokens.shape == (3, 50)
-    np.testing.assert_allclose(numpy(total), 0, atol=1e-5)
+    np.testing.assert_array_equal(
+        to_numpy(tokens)[:, :4], [[1, 0, 0, 0], [3, 1, 0, 0], [3, 3, 1, 0]]
+    )
+    assert not to_numpy(tokens)[:, 4:].any() and tokens.shape == (3, 50)
+    np.testing.assert_allclose(to_numpy(total), 0, atol=1e-5)
     if keras.backend.backend() != "jax":  # which traces the body even outside of jit
         assert len(seen) == 3
 
@@ -222,7 +220,7 @@ def test_other_special_tokens():
             end_id=2,
             padding_id=3,
         )
-        assert numpy(tokens).tolist() == [[1, 0, 2, 3, 3]]
+        assert to_numpy(tokens).tolist() == [[1, 0, 2, 3, 3]]
 
 
 FORMS = {
@@ -244,9 +242,9 @@ def test_log_probabilities_are_those_of_a_full_pass(attention, form):
     source[1, 3:], source[2] = 0, 0
     for search, options in ((greedy_search, {}), (beam_search, {"beam_width": 3})):
         tokens, total = search(model.step, model.start_cache(source, 6), 6, **options)
-        tokens, total = numpy(tokens), numpy(total)
+        tokens, total = to_numpy(tokens), to_numpy(total)
         target = np.concatenate([np.ones((4, 1), int), tokens[:, :-1]], axis=1)
-        every = numpy(ops.log_softmax(model({"source": source, "target": target}), axis=-1))
+        every = to_numpy(ops.log_softmax(model({"source": source, "target": target}), axis=-1))
         want = np.take_along_axis(every, tokens[..., None], axis=2)[..., 0]
         np.testing.assert_allclose(total, (want * (tokens != 0)).sum(1), atol=1e-4)
         assert np.isfinite(total).all()
@@ -260,8 +258,8 @@ def test_a_row_decodes_alike_alone_and_in_a_batch():
     source[1, 3:] = 0
     tokens, total = beam_search(model.step, model.start_cache(source, 6), 6)
     alone, alone_total = beam_search(model.step, model.start_cache(source[1:2, :3], 6), 6)
-    np.testing.assert_array_equal(numpy(tokens)[1:2], numpy(alone))
-    np.testing.assert_allclose(numpy(total)[1:2], numpy(alone_total), atol=1e-5)
+    np.testing.assert_array_equal(to_numpy(tokens)[1:2], to_numpy(alone))
+    np.testing.assert_allclose(to_numpy(total)[1:2], to_numpy(alone_total), atol=1e-5)
 
 
 @pytest.mark.parametrize("width", [1, 3])
@@ -275,7 +273,7 @@ def test_a_row_with_a_limit_of_its_own_decodes_alike_beside_longer_ones(width):
         cache = {name: ops.take(leaf, chosen, axis=0) for name, leaf in cache.items()}
         step, cache = with_limits(step, cache, limits[chosen])
         tokens, total = beam_search(step, cache, length, beam_width=width)
-        return numpy(tokens), numpy(total)
+        return to_numpy(tokens), to_numpy(total)
 
     together, totals = search(np.arange(rows), longest)
     for row, limit in enumerate(limits):

@@ -1,7 +1,6 @@
 """Models load wherever in memory their parts come to lie."""
 
 from pathlib import Path
-from typing import Any
 
 import addresses
 import keras
@@ -30,27 +29,6 @@ def functional() -> keras.Model:
     inputs = keras.Input((5, 4))
     states = TransformerEncoder(8, attention=MultiHeadCoDA(num_heads=2, key_dim=2))(inputs)
     return keras.Model(inputs, BidirectionalGRU(3)(BidirectionalGRU(2)(states)))
-
-
-@keras.saving.register_keras_serializable(package="tests")
-class PlainBidirectional(keras.layers.Layer):
-    """A layer that makes Keras' own as it is built."""
-
-    def build(self, inputs_shape: Any) -> None:
-        self.recurrent = keras.layers.Bidirectional(keras.layers.GRU(2, return_sequences=True))
-        self.recurrent.build(inputs_shape)
-
-    def call(self, inputs: Any) -> Any:
-        return self.recurrent(inputs)
-
-
-def test_keras_still_mistakes_a_layer_for_one_that_is_gone(tmp_path: Path) -> None:
-    """Why `bidirectional` exists: once this fails, Keras has mended its own and ours can go."""
-    inputs = keras.Input((5, 4))
-    outputs = PlainBidirectional()(PlainBidirectional()(PlainBidirectional()(inputs)))
-    keras.Model(inputs, outputs).save(tmp_path / "model.keras")
-    with addresses.used_again(), pytest.raises(ValueError, match="go_backwards"):
-        keras.saving.load_model(tmp_path / "model.keras", compile=False)
 
 
 @pytest.mark.parametrize(

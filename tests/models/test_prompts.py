@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from tools import sampled
+from tools import sampled, to_numpy
 
 from keras_quasiattn.models import (
     CausalTransformer,
@@ -29,10 +29,6 @@ SEARCHES = {
     "sampling": (sampling_search, {"seed": 3, "top_k": 4, "top_p": 0.9}),
 }
 every_search = pytest.mark.parametrize("search", SEARCHES)
-
-
-def numpy(x):
-    return ops.convert_to_numpy(x)
 
 
 TABLE = 2.0 * np.random.default_rng(4).normal(size=(LENGTH, V, V, V)).astype("float32")
@@ -98,7 +94,7 @@ def test_an_end_in_a_prompt_ends_nothing_and_padding_anywhere_is_left_out(way):
     search, options, wanted = WAYS[way]
     padded = [[3, 1, 2, 0], [0, 0, 0, 1], [0, 4, 0, 1], [1, 1, 1, 2], [0, 0, 0, 0]]
     step, cache = with_prompt(table_step, empty_cache(5), padded)
-    tokens, total = map(numpy, search(step, cache, LENGTH, **options))
+    tokens, total = map(to_numpy, search(step, cache, LENGTH, **options))
     for row, prompt in enumerate(PROMPTS):
         want = wanted(prompt)
         assert tokens[row].tolist() == want + [0] * (LENGTH - len(want)), prompt
@@ -111,14 +107,14 @@ def test_a_prompt_that_fills_the_answers_is_all_of_them(search):
     prompt = np.array([[2, 3, 1, 2, 4, 1]])
 
     def prefill(tokens, count, cache):
-        assert numpy(tokens).tolist() == [[1, 2, 3, 1, 2, 4, 1]] and count == LENGTH
+        assert to_numpy(tokens).tolist() == [[1, 2, 3, 1, 2, 4, 1]] and count == LENGTH
         return cache
 
     for read in (None, prefill):
         step, cache = with_prompt(table_step, empty_cache(1), prompt, prefill=read)
         tokens, total = search(step, cache, LENGTH, **options)
-        np.testing.assert_array_equal(numpy(tokens), prompt)
-        assert numpy(total).tolist() == [0]
+        np.testing.assert_array_equal(to_numpy(tokens), prompt)
+        assert to_numpy(total).tolist() == [0]
 
 
 def test_special_tokens_of_the_callers_choice():
@@ -126,7 +122,7 @@ def test_special_tokens_of_the_callers_choice():
     read = []
 
     def prefill(tokens, count, cache):
-        read.extend([numpy(tokens).tolist(), int(count)])
+        read.extend([to_numpy(tokens).tolist(), int(count)])
         return cache
 
     for search in (greedy_search, beam_search):
@@ -139,7 +135,7 @@ def test_special_tokens_of_the_callers_choice():
             start_id=3,
         )
         tokens, _ = search(step, cache, 6, start_id=3, end_id=2, padding_id=4)
-        assert numpy(tokens).tolist() == [[2, 0, 1, 2, 4, 4]]
+        assert to_numpy(tokens).tolist() == [[2, 0, 1, 2, 4, 4]]
     assert read == [[[3, 2, 0, 4, 4]], 2] * 2
 
 
@@ -150,7 +146,7 @@ def test_a_limit_cuts_no_prompt_whichever_comes_first():
         with_limits(*with_prompt(table_step, empty_cache(2), prompt), limits),
         with_prompt(*limited, prompt),
     ):
-        tokens = numpy(greedy_search(step, cache, LENGTH)[0])
+        tokens = to_numpy(greedy_search(step, cache, LENGTH)[0])
         assert tokens[0].tolist() == [3, 1, 2, 1, 0, 0]
         assert tokens[1, 0] == 2 and END in tokens[1, 1:3] and not tokens[1, 3:].any()
 
@@ -203,7 +199,7 @@ def answers(name, prompt, length, search, row=0, is_read_at_once=True, calls=Non
     prefill = model.prefill if is_read_at_once else None
     step, cache = with_prompt(counted, cache, prompt, prefill=prefill)
     tokens, total = search(step, cache, length, **options)
-    return numpy(tokens), numpy(total)
+    return to_numpy(tokens), to_numpy(total)
 
 
 KINDS = ("causal", "stack", "adaptive", "recurrent coda")  # what differs in `prefill`
@@ -251,7 +247,7 @@ def test_no_rows_and_no_columns(search):
     assert tuple(tokens.shape) == (0, 4) and tuple(total.shape) == (0,)
     want, _ = model.generate(np.zeros((1, 3), "int32"), 4, search, **options)
     tokens, _ = model.generate(np.zeros((1, 0), "int32"), 4, search, **options)
-    np.testing.assert_array_equal(numpy(tokens), numpy(want))
+    np.testing.assert_array_equal(to_numpy(tokens), to_numpy(want))
 
 
 @pytest.mark.parametrize(
@@ -289,5 +285,5 @@ def test_one_graph_answers_prompts_of_all_lengths_alike(name, search, xla, jitte
     for prompt in (PROMPT, np.where(PROMPT == 8, 0, PROMPT), np.zeros_like(PROMPT)):
         tokens, total = compiled(*map(ops.convert_to_tensor, (SOURCE, prompt)))
         want, want_total = answers(name, prompt, 7, search)
-        np.testing.assert_array_equal(numpy(tokens), want)
-        np.testing.assert_allclose(numpy(total), want_total, atol=1e-4)
+        np.testing.assert_array_equal(to_numpy(tokens), want)
+        np.testing.assert_allclose(to_numpy(total), want_total, atol=1e-4)

@@ -175,13 +175,3 @@ def test_a_mode_that_needs_data_is_refused_in_one_line(tmp_path: Path) -> None:
     ) as said:
         model.save(tmp_path / "model.keras")
     assert "\n" not in str(said.value)
-
-
-def test_keras_still_loads_no_quantized_attention_of_its_own(tmp_path: Path) -> None:
-    """Why `QuantizedParts` exists: once this fails, Keras has mended its own and ours can go."""
-    x = keras.Input((None, 8))
-    model = keras.Model(x, keras.layers.MultiHeadAttention(2, 4)(x, x))
-    model.quantize("int8")
-    model.save(tmp_path / "model.keras")
-    with pytest.raises(ValueError, match="Layer '.*' expected 2 variables, but received"):
-        keras.saving.load_model(tmp_path / "model.keras")

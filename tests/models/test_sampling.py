@@ -2,15 +2,12 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
+from tools import to_numpy
 
 from keras_quasiattn.models import greedy_search, sampling_search, with_prompt
 
 V, ROWS, LENGTH = 6, 2000, 3
 LOGITS = np.array([3.0, -1.0, 0.5, 0.0, 1.0, -0.5], "float32")  # of padding, the end, the rest
-
-
-def numpy(x):
-    return ops.convert_to_numpy(x)
 
 
 def step(tokens, index, cache):
@@ -19,7 +16,7 @@ def step(tokens, index, cache):
 
 
 def draw(rows=ROWS, **options):
-    return [numpy(x) for x in sampling_search(step, ops.zeros((rows, 1)), LENGTH, **options)]
+    return [to_numpy(x) for x in sampling_search(step, ops.zeros((rows, 1)), LENGTH, **options)]
 
 
 @pytest.mark.parametrize(
@@ -82,14 +79,16 @@ def test_tokens_as_likely_as_the_last_may_be_drawn_and_rare_ones_at_one():
         return ops.zeros((ROWS, V)), cache
 
     tokens, _ = sampling_search(alike, ops.zeros((ROWS, 1)), 1, seed=0, top_p=0.3)
-    assert set(numpy(tokens)[:, 0]) == {1, 2, 3, 4, 5}
+    assert set(to_numpy(tokens)[:, 0]) == {1, 2, 3, 4, 5}
 
     def rare(tokens, index, cache):
         logits = np.array([0.0, 40.0, 20.0, *[0.0] * 3], "float32")
         return ops.tile(ops.convert_to_tensor(logits[None]), (8, 1)), cache
 
     every = [
-        numpy(sampling_search(rare, ops.zeros((8, 1)), 1, seed=0, temperature=3.0, top_p=top_p)[0])
+        to_numpy(
+            sampling_search(rare, ops.zeros((8, 1)), 1, seed=0, temperature=3.0, top_p=top_p)[0]
+        )
         for top_p in (None, 1, 1.0)
     ]
     np.testing.assert_array_equal(every[0], every[1])
@@ -98,13 +97,13 @@ def test_tokens_as_likely_as_the_last_may_be_drawn_and_rare_ones_at_one():
 
 def test_of_one_token_it_draws_what_greedy_search_takes():
     want, _ = greedy_search(step, ops.zeros((4, 1)), LENGTH)
-    np.testing.assert_array_equal(draw(rows=4, seed=0, top_k=1)[0], numpy(want))
+    np.testing.assert_array_equal(draw(rows=4, seed=0, top_k=1)[0], to_numpy(want))
 
 
 def test_a_prompt_is_neither_drawn_nor_counted():
     prompt = ops.convert_to_tensor([[3, 2], [3, 0], [0, 0], [5, 1]])
     prompted, cache = with_prompt(step, ops.zeros((4, 1)), prompt)
-    tokens, total = map(numpy, sampling_search(prompted, cache, LENGTH, seed=1, top_k=3))
+    tokens, total = map(to_numpy, sampling_search(prompted, cache, LENGTH, seed=1, top_k=3))
     assert tokens[0, :2].tolist() == [3, 2] and tokens[1, 0] == 3
     assert tokens[3, :2].tolist() == [5, 1] and tokens[3, 2] in (2, 3, 4)  # of the end, 3 likely
     assert (total < 0).all()

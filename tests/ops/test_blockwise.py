@@ -312,18 +312,18 @@ def test_memory_of_both_passes_is_linear(heads, length, features, limit):
 
 
 @pytest.mark.parametrize("implementation", FAST)
-def test_long_causal_problems_with_masks_on_rows_keys_and_pairs(implementation):
+@pytest.mark.parametrize("hidden", ["rows", "keys", "pairs"])
+def test_long_causal_problems_with_masks_on_rows_keys_and_pairs(hidden, implementation):
     # Compiled loops cut 150 rows into chunks, and 300 keys into blocks.
     inputs = [normals(2, 150, 5), normals(2, 300, 5, seed=1), normals(2, 300, 3, seed=2)]
     lengths = np.array([130, 40])[:, None, None]
-    for mask in (
-        np.arange(150)[:, None] < lengths,
-        np.arange(300)[None] < lengths,
-        np.random.default_rng(3).random((2, 150, 300)) < 0.5,
-    ):
-        assert_same(
-            inputs, implementation, mask=mask, is_causal=True, gate_range="centered", beta=0.1
-        )
+    mask = {
+        "rows": np.arange(150)[:, None] < lengths,
+        "keys": np.arange(300)[None] < lengths,
+        "pairs": np.random.default_rng(3).random((2, 150, 300)) < 0.5,
+    }[hidden]
+    options = {"mask": mask, "is_causal": True, "gate_range": "centered", "beta": 0.1}
+    assert_same(inputs, implementation, **options)
 
 
 @pytest.mark.parametrize("implementation", FAST)

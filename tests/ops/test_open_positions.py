@@ -87,7 +87,7 @@ def convolution(kernels):
 
 
 @pytest.mark.parametrize("window", [1, 3, 5])
-@every_size
+@pytest.mark.parametrize("size", [(3, 7, 5), (3, 0, 2), (5, 1, 3)], ids=str)
 @every_implementation
 def test_states_of_a_convolution(size, window, implementation):
     inputs, kernel, gates = examples(size)

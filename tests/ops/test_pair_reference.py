@@ -1,12 +1,10 @@
 """Alignment, conflict and intra-sentence attention against the plain NumPy definitions."""
 
-import itertools
-
 import numpy as np
 import pytest
 import reference
-from checks import SIZES, arrays, check_gradients, close, every_size, some_mask
-from tools import sampled, to_numpy
+from checks import arrays, check_gradients, close, every_size
+from tools import to_numpy
 
 from keras_quasiattn import ops
 
@@ -74,42 +72,6 @@ def test_conflict_attention(size, difference):
         )
 
 
-def multi_head_conflict_weights(query, key, kernels, difference, mask, is_causal=False):
-    count = kernels.shape[1]
-    weights = reference.softmax_weights(query, key, mask, scale=0.3, is_causal=is_causal)
-    for index, head in enumerate(range(query.shape[1] - count, query.shape[1])):
-        heads = None if mask is None else np.broadcast_to(mask, weights.shape)[:, head]
-        u, v = np.tanh(query[:, head]), np.tanh(key[:, head])
-        weights[:, head] = reference.conflict_weights(
-            u, v, kernels[:, index], difference, heads, is_causal
-        )
-    return weights
-
-
-MULTI_HEAD_PRODUCT = itertools.product(
-    SIZES, ["absolute", "signed", "squared"], [1, 2, 3], ["causal", "full"], ["masked", "unmasked"]
-)
-
-
-@pytest.mark.parametrize(
-    "size,difference,count,seen,masked", sampled(MULTI_HEAD_PRODUCT, 40), ids=str
-)
-def test_multi_head_conflict_attention(size, difference, count, seen, masked):
-    query, key, value = arrays(size)
-    kernels = np.random.default_rng(2).normal(size=(size[2], count))
-    mask, is_causal = some_mask(size) if masked == "masked" else None, seen == "causal"
-    weights = multi_head_conflict_weights(query, key, kernels, difference, mask, is_causal)
-    got = ops.multi_head_conflict_attention(
-        *(query, key, value, kernels, mask),
-        scale=0.3,
-        difference=difference,
-        is_causal=is_causal,
-        return_scores=True,
-    )
-    for one, other in zip(to_numpy(list(got)), (weights @ value, weights), strict=True):
-        close(one, other)
-
-
 @every_size
 @pytest.mark.parametrize("signed", [True, False])
 def test_intra_attention(size, signed):
@@ -161,14 +123,6 @@ def test_conflict_gradients(difference):
             reference.conflict_weights(u, v, kernel, difference, mask[..., None, :]) @ values
         ),
         [*inputs, kernel],
-    )
-    mask = some_mask((3, 4))
-    check_gradients(
-        lambda q, k, v, kernels: ops.multi_head_conflict_attention(
-            q, k, v, kernels, mask, scale=0.3, difference=difference
-        ),
-        lambda q, k, v, kernels: multi_head_conflict_weights(q, k, kernels, difference, mask) @ v,
-        [*arrays((3, 4, 2), leading=(2, 2), value_features=3), kernel[:, None]],
     )
 
 

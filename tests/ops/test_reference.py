@@ -145,26 +145,6 @@ def test_coda_pair(size, implementation):
                     close(got, truth)
 
 
-@every_size
-@pytest.mark.parametrize("is_causal", [False, True])
-def test_softmax_attention(size, is_causal):
-    query, key, value = arrays(size)
-    for mask in (None, some_mask(size)):
-        weights = reference.softmax_weights(query, key, mask, scale=0.3, is_causal=is_causal)
-        output, scores = to_numpy(
-            ops.softmax_attention(
-                query, key, value, mask, scale=0.3, is_causal=is_causal, return_scores=True
-            )
-        )
-        close(scores, weights)
-        close(output, weights @ value)
-
-
-def test_softmax_attention_of_large_scores():
-    x = np.array([[[1e4], [-1e4]]], "float32")
-    np.testing.assert_array_equal(to_numpy(ops.softmax_attention(x, x, x)), x)
-
-
 @some_options(seed=1)
 def test_coda_attention_gradients(options, implementation):
     inputs = arrays((3, 4, 2), leading=(2, 1), value_features=3)
@@ -182,15 +162,6 @@ def test_coda_attention_gradients(options, implementation):
         return reference.coda_weights(query, key, mask, alpha=alpha, beta=beta, **others) @ value
 
     check_gradients(op, truth, [*inputs, *temperatures])
-
-
-def test_softmax_attention_gradients():
-    mask = some_mask((3, 4))
-    check_gradients(
-        lambda q, k, v: ops.softmax_attention(q, k, v, mask, scale=0.5),
-        lambda q, k, v: reference.softmax_weights(q, k, mask, scale=0.5) @ v,
-        arrays((3, 4, 2), leading=(2, 1), value_features=3),
-    )
 
 
 def test_the_distance_of_a_position_to_itself_has_no_gradient():

@@ -6,74 +6,36 @@ import pytest
 import reference
 from checks import arrays, check_gradients, close, some_mask
 from tools import CODA_IMPLEMENTATIONS, run_with_gradients, to_numpy
+from weight_laws import WeightLaws
 
 from keras_quasiattn import ops
 from keras_quasiattn.attention.base import training_call
 from keras_quasiattn.attention.coda import choice
 from keras_quasiattn.core.tiling import KEYS_PER_TILE
 
-KERNELS = np.random.default_rng(8).normal(size=(11, 1))
 IMPLEMENTATIONS = [name for name in CODA_IMPLEMENTATIONS if name != "compiled"]
 CENTERED = {"gate_range": "centered", "center_similarity": True}
 
 
-def conflict(query, key, value, mask=None, **options):
-    kernels = KERNELS[: query.shape[-1]]
-    return ops.multi_head_conflict_attention(query, key, value, kernels, mask, **options)
+class TestCoDA(WeightLaws):
+    op = staticmethod(ops.coda_attention)
+    options = ({"alpha": 0.5, "beta": 0.1}, {"similarity": "sigmoid", "gate": "arctan"})
+    test_the_layer_computes_what_the_op_does = None  # test_multi_head_coda.py shows its scaling
 
-
-def conflict_truth(query, key, mask=None, bias=0.0, **options):
-    (kernel,) = KERNELS[: query.shape[-1]].T
-    shape = (*query.shape[:-1], key.shape[-2])
-    bias = np.broadcast_to(bias, shape)
-    mask = None if mask is None else np.broadcast_to(mask, shape)
-    of = lambda x, heads: None if x is None else x[..., heads, :, :]  # noqa: E731
-    products, conflicts = slice(None, -1), slice(-1, None)
-    first = [of(x, products) for x in (query, key, mask)]
-    left = reference.softmax_weights(*first, bias=of(bias, products), **options)
-    u, v = np.tanh(of(query, conflicts)), np.tanh(of(key, conflicts))
-    right = reference.conflict_weights(
-        u, v, kernel, "absolute", of(mask, conflicts), bias=of(bias, conflicts), **options
-    )
-    return np.concatenate([left, right], -3)
-
-
-OPS = {
-    "softmax": (ops.softmax_attention, reference.softmax_weights),
-    "conflict": (conflict, conflict_truth),
-    "coda": (ops.coda_attention, reference.coda_weights),
-}
-every_op = pytest.mark.parametrize("name", OPS)
+    def weights(self, query, key, seen, bias, **options):
+        return reference.coda_weights(query, key, seen, bias=bias, **options)
 
 
 def bias_of(*shape):
     return np.random.default_rng(6).normal(size=shape)
 
 
-@every_op
-@pytest.mark.parametrize("size", [(5, 7, 11), (1, 7, 3), (5, 1, 3), (0, 7, 3), (5, 0, 3)], ids=str)
-def test_it_is_added_to_the_scores(name, size):
-    op, truth = OPS[name]
-    query, key, value = arrays(size)
-    for shape in ((), (3, 1, 1), (2, 3, 1, size[1])):
-        for mask, is_causal in ((None, False), (some_mask(size), True)):
-            bias = bias_of(*(shape or size[:2]))
-            weights = truth(query, key, mask, bias=bias, is_causal=is_causal)
-            output, scores = to_numpy(
-                op(query, key, value, mask, bias=bias, is_causal=is_causal, return_scores=True)
-            )
-            close(scores, weights)
-            close(output, weights @ value)
-
-
-@every_op
-@pytest.mark.parametrize("shape", [(3, 1, 4), (3, 4), (2, 1, 3, 1)], ids=str)
-def test_gradients_have_the_shape_of_the_bias(name, shape):
-    op, truth = OPS[name]
+@pytest.mark.parametrize("shape", [(3, 4), (2, 1, 3, 1)], ids=str)
+def test_gradients_have_the_shape_of_the_bias(shape):
     mask = some_mask((3, 4))
     check_gradients(
-        lambda q, k, v, b: op(q, k, v, mask, bias=b),
-        lambda q, k, v, b: truth(q, k, mask, bias=b) @ v,
+        lambda q, k, v, b: ops.coda_attention(q, k, v, mask, bias=b),
+        lambda q, k, v, b: reference.coda_weights(q, k, mask, bias=b) @ v,
         [*arrays((3, 4, 2), value_features=3), bias_of(*shape)],
     )
 
@@ -143,21 +105,17 @@ def test_the_mean_of_e_includes_it(implementation):
     np.testing.assert_allclose(constant, without, rtol=1e-9, atol=1e-12)
 
 
-@every_op
 @pytest.mark.parametrize("implementation", ["reference", "blockwise"])
-def test_what_it_holds_at_masked_pairs_is_neither_used_nor_read(name, implementation):
-    if name != "coda" and implementation != "reference":
-        pytest.skip("has one implementation")
-    op = OPS[name][0]
+def test_what_it_holds_at_masked_pairs_is_neither_used_nor_read(implementation):
     size = (5, 37)
     seen = reference.full_mask(some_mask(size), (2, 3, *size), True)
     inputs, clean = arrays((*size, 3)), bias_of(2, 3, *size)
     spoiled = np.where(seen, clean, np.resize([np.nan, np.inf, -np.inf], clean.shape))
-    options = {"implementation": implementation, **CENTERED} if name == "coda" else {}
+    options = {"implementation": implementation, **CENTERED, "is_causal": True}
 
     def run(bias):
         return run_with_gradients(
-            lambda q, k, v, b: [op(q, k, v, some_mask(size), bias=b, is_causal=True, **options)],
+            lambda *x: [ops.coda_attention(*x[:3], some_mask(size), bias=x[3], **options)],
             [*inputs, bias],
             [np.ones((2, 3, size[0], 4))],
         )
@@ -178,29 +136,19 @@ def test_coda_still_deletes_what_a_bias_makes_minus_one():
     np.testing.assert_allclose(weights, [[-1.0, 0.0]], atol=1e-12)
 
 
-@every_op
-def test_a_bias_of_half_precision_is_added_in_float32(name):
+@pytest.mark.parametrize(
+    "op,truth",
+    [
+        (ops.softmax_attention, reference.softmax_weights),
+        (ops.coda_attention, reference.coda_weights),
+    ],
+)
+def test_a_bias_of_half_precision_is_added_in_float32(op, truth):
     query, key, value = (np.zeros((1, 2, *n), "float16") for n in ((1, 2), (2, 2), (2, 1)))
     bias = np.array([[[[-7.0, 0.0009765]]]], "float16") + np.zeros((1, 2, 1, 1), "float16")
-    op, truth = OPS[name]
     got = to_numpy(op(query, key, value + 1, bias=bias))
     want = truth(query.astype("float64"), key, bias=bias.astype("float64"))
     np.testing.assert_allclose(got, want.sum(-1, keepdims=True), rtol=1e-3)
-
-
-@every_op
-@pytest.mark.parametrize(
-    "bias,message",
-    [
-        (np.ones((5, 7), "bool"), "`bias` must hold floats.*dtype bool"),
-        (np.ones((5, 7), "int32"), "`bias` must hold floats.*dtype int32"),
-        (np.ones((7, 5)), r"`bias` must broadcast to .*5, 7\).*bias.shape=\(7, 5\)"),
-        (np.ones((1, 2, 3, 5, 7)), r"`bias` must broadcast to .*bias.shape=\(1, 2, 3, 5, 7\)"),
-    ],
-)
-def test_wrong_biases_are_named(name, bias, message):
-    with pytest.raises(ValueError, match=message):
-        OPS[name][0](*arrays((5, 7, 3)), bias=bias)
 
 
 def test_auto_takes_another_implementation_than_compiled_loops():

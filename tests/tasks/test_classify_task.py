@@ -13,7 +13,7 @@ import tiny_texts
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.tasks.batches import chosen_examples
-from keras_quasiattn.lab.tasks.classify_presets import MODELS, PRESETS
+from keras_quasiattn.lab.tasks.classify_presets import MODELS
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER
 from keras_quasiattn.lab.training import RunFolder
 
@@ -123,13 +123,6 @@ def test_validation_has_every_held_out_text_in_whole_batches(texts_data: Path) -
     seen = {tuple(row[row > 0]) for ids, _, _ in batches for row in ids}
     assert len(seen) <= held_out
     assert task.evaluate(task.build_model(), "validation")["texts"] == held_out
-
-
-def test_run_keeps_vocabulary_and_classes(texts_run: Path, texts_data: Path) -> None:
-    vocabulary = (texts_run / "vocabulary.txt").read_text().splitlines()
-    assert vocabulary[:2] == ["[PAD]", "[UNK]"] and {"who", "where", "many", "?"} < set(vocabulary)
-    assert json.loads((texts_run / "classes.json").read_text()) == ["HUM", "LOC", "NUM"]
-    assert RunFolder.open(texts_run).config["data"]["version"].startswith("train.tsv sha256:")
 
 
 def test_run_whose_data_have_changed_does_not_go_on(texts_data: Path, tmp_path: Path) -> None:
@@ -325,15 +318,6 @@ def test_own_data_without_a_test_file_say_what_to_do() -> None:
         UserError, match=r"no split 'test': measure with --split validation, or .*data\.test=FILE"
     ):
         chosen_examples(lambda: data, "test", None)
-
-
-@pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("model", MODELS)
-def test_every_preset_suits_every_model(preset: str, model: str) -> None:
-    options = PRESETS[preset].for_model(model)
-    kept = PRESETS[preset].with_overrides({}).for_model(model).options()
-    assert options.options() == kept
-    assert options.training.steps % options.training.checkpoint_every == 0
 
 
 def test_trec_is_read_where_it_is_prepared() -> None:

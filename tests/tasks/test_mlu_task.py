@@ -1,5 +1,4 @@
 import collections
-import json
 from pathlib import Path
 from typing import Any
 
@@ -161,17 +160,6 @@ def test_paper_has_the_size_of_tensor2tensor_and_the_demo_half_its_width() -> No
             assert options == {"hidden_dim": width, "num_heads": 4, "num_layers": layers}
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_config_round_trip(model: str, tmp_path: Path) -> None:
-    task = tiny_mlu.make(
-        tmp_path, model, model__dropout=0.25, data__operators="*", training__clip_norm=1.0
-    )
-    again = type(task).from_config(json.loads(json.dumps(task.config())), "elsewhere")
-    assert again.config() == task.config()
-    assert again.options == task.options and again.grammar == task.grammar
-    assert (again.model, again.seed, again.data_dir) == (model, 3, Path("elsewhere"))
-
-
 def test_batches_depend_on_seed_and_step_alone(mlu_data: Path) -> None:
     def sources(task: Task, first_step: int, batches: int) -> list[Any]:
         return [
@@ -245,12 +233,6 @@ def test_what_is_no_question_is_one_line(
             {"data__validation_examples": 31},
             r"validation_examples is 31: .* training.batch_size \(32\)",
         ),
-        ("coda", {"model__width": 3}, "unknown option 'model.width'"),
-        (
-            "coda",
-            {"model__hidden_dim": "wide"},
-            "model.hidden_dim is 'wide': it must be of type int",
-        ),
         ("softmax", {"model__coda_scaling": "paper"}, "unknown option 'model.coda_scaling'"),
     ],
 )
@@ -300,28 +282,6 @@ def test_batch_larger_than_a_split_is_one_line(options: dict[str, Any], mlu_data
         UserError, match=r"batch_size is \d+: it must be at most \d+, the number of questions in"
     ):
         tiny_mlu.make(mlu_data, **options).prepare()
-
-
-def test_option_of_every_model_reaches_it() -> None:
-    task = tiny_mlu.make(
-        Path("data"),
-        "universal_coda",
-        model__num_layers=3,
-        model__attention_options={"scaling": "paper"},
-    )
-    model = task.build_model()
-    assert model.num_layers == 3
-    assert model.get_config()["attention_options"]["scaling"] == "paper"
-
-
-def test_unknown_split_and_limit(trained: tuple[Task, keras.Model]) -> None:
-    task, model = trained
-    with pytest.raises(
-        UserError, match=r"unknown split 'tset' \(did you mean 'test'\?\): choose from test, train"
-    ):
-        task.evaluate(model, "tset")
-    with pytest.raises(UserError, match="limit is 0: it must be at least 1"):
-        task.evaluate(model, "test", limit=0)
 
 
 def test_data_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:

@@ -284,14 +284,6 @@ def test_questions_that_are_of_no_kind_are_refused_by_name(folders: dict[str, Pa
         task.prepare()
 
 
-@pytest.mark.parametrize("task", PRESETS)
-def test_every_preset_suits_every_model(task: str) -> None:
-    for preset in PRESETS[task].values():
-        for model in MODELS[task]:
-            options = preset.for_model(model)
-            assert options.training.steps % options.training.checkpoint_every == 0
-
-
 @pytest.mark.long
 def test_published_files_are_read_from_the_manual_folder(tmp_path: Path) -> None:
     columns = "question candidate label question_id"

@@ -207,7 +207,6 @@ def test_a_share_of_the_passages_is_always_the_same(folder: Path) -> None:
 def test_every_preset_suits_every_model(model: str) -> None:
     for preset in read_presets.PRESETS.values():
         options = preset.for_model(model)
-        assert options.training.steps % options.training.checkpoint_every == 0
         assert (
             options.data["stride"] <= options.data["max_length"] - options.data["answer_length"] + 1
         )

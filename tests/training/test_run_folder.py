@@ -1,12 +1,9 @@
 import json
 import os
-import resource
-import sys
 from pathlib import Path
 
 import pytest
 import toy_task
-import warm
 
 from keras_quasiattn import __version__, files
 from keras_quasiattn.errors import UserError
@@ -201,33 +198,3 @@ def test_path_that_cannot_be_a_folder(tmp_path: Path) -> None:
         with pytest.raises(UserError, match=f"cannot create the run folder {path}: "):
             train(toy_task.make("data"), path, progress=False)
     assert (tmp_path / "file").read_text() == "kept"
-
-
-FULL_DISK = """
-import resource, sys
-import toy_task
-from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.training import train
-
-resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
-try:
-    train(toy_task.make(sys.argv[1] + "/data", model__width=16), \
-sys.argv[1] + "/run", progress=False)
-except UserError as error:
-    print("UserError:", error)
-"""
-
-
-def test_full_disk_keeps_what_was_there(tmp_path: Path) -> None:
-    """A limit on the size of files stands for a disk on which a checkpoint no longer fits."""
-    here = Path(__file__)
-    command = [sys.executable, "-c", FULL_DISK, str(tmp_path), "4096"]
-    environment = {"PYTHONPATH": f"{here.parent}:{here.parents[2]}", "PATH": ""}
-    ended = warm.run(command, text=True, env=environment)
-    assert ended.stdout == (
-        f"UserError: cannot write {tmp_path}/run/checkpoints/step-00000004.npz: File too large\n"
-    ), ended.stderr
-    run = tmp_path / "run"
-    assert list((run / "checkpoints").iterdir()) == []
-    assert [row["step"] for row in RunFolder.open(run).history()] == [4]
-    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY

@@ -201,20 +201,13 @@ def test_float16_alone_scales_the_loss(tmp_path: Path, policy: str, expected: ty
         assert type(compiled_model(toy_task.make(tmp_path), policy).optimizer) is expected
 
 
-def test_optimizer_is_that_of_the_settings(tmp_path: Path) -> None:
-    optimizer = compiled_model(toy_task.make(tmp_path), "float32").optimizer
+def test_settings_reach_the_optimizer_and_the_model(tmp_path: Path) -> None:
+    task = toy_task.make(tmp_path, training__jit_compile=True, training__clip_norm=0.25)
+    model = compiled_model(task, "float32")
+    optimizer = model.optimizer
     assert (optimizer.beta_1, optimizer.beta_2, optimizer.epsilon) == (0.9, 0.997, 1e-9)
     assert float(optimizer.learning_rate) == pytest.approx(1e-2 / 4)
-
-
-def test_jit_compile_reaches_the_model(tmp_path: Path) -> None:
-    task = toy_task.make(tmp_path, training__jit_compile=True)
-    assert compiled_model(task, "float32").jit_compile is True
-
-
-def test_clipping_reaches_the_optimizer(tmp_path: Path) -> None:
-    model = compiled_model(toy_task.make(tmp_path, training__clip_norm=0.25), "float32")
-    assert model.optimizer.global_clipnorm == 0.25
+    assert model.jit_compile is True and optimizer.global_clipnorm == 0.25
 
 
 def test_loss_that_is_not_finite_stops_before_the_checkpoint(tmp_path: Path) -> None:

@@ -145,13 +145,6 @@ def test_a_killed_worker_stops_the_other_and_nothing_is_lost(texts: Path, seed: 
     assert largest_difference(whole, run) < 1e-6
 
 
-@pytest.mark.complete
-def test_keras_still_cannot_fit_among_workers(texts: Path) -> None:
-    """Why `fit_among_workers` exists: once this fails, Keras has mended its own and ours can go."""
-    for code, line in ends(start(command(texts, "unmended", "bilstm_soft"), 2, mended=False)):
-        assert code != 0, line
-
-
 @pytest.mark.parametrize(
     "config",
     [

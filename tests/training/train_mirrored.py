@@ -140,7 +140,6 @@ def learning(folder: RunFolder) -> dict[str, Any]:
         "difference": largest_difference(one, folder),
         "losses": [[row["loss"] for row in run.history()] for run in (one, folder)],
         "validation": [[row["val_loss"] for row in run.history()] for run in (one, folder)],
-        "keras": overflow_on_the_second_replica(keras.optimizers.LossScaleOptimizer),
         "ours": overflow_on_the_second_replica(ReplicaLossScaleOptimizer),
         "noise": noise_of_the_replicas(),
         "clipped": [clipped_updates(cls) for cls in (keras.optimizers.Adam, ReplicaAdam)],

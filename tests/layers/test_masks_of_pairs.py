@@ -1,0 +1,91 @@
+"""Masks of pairs in every mechanism: of any rank, causal, of a window, and over several axes."""
+
+import functools
+
+import keras
+import numpy as np
+import pytest
+from drop_in import close
+from layer_case import randomize
+from tools import normal, to_numpy
+
+from keras_quasiattn.attention.base import ATTENTIONS
+
+
+@functools.cache
+def built(name, rank=3, **options):
+    layer = ATTENTIONS[name](2, 4, **options)
+    layer.build(*[(None,) * (rank - 1) + (8,)] * 2)
+    randomize(layer)
+    return layer
+
+
+X = normal(3, 5, 8)
+every_mechanism = pytest.mark.parametrize("name", ATTENTIONS)
+TRIANGLE = np.tril(np.ones((5, 5), "bool"))
+
+
+@every_mechanism
+def test_a_mask_of_any_rank_means_the_same(name):
+    layer = built(name)
+    expected = to_numpy(layer(X, X, attention_mask=TRIANGLE))
+    for shape in ((3, 1, 1), (3, 2, 1, 1)):
+        mask = np.tile(TRIANGLE, shape)
+        np.testing.assert_allclose(to_numpy(layer(X, X, attention_mask=mask)), expected, atol=1e-6)
+
+
+@every_mechanism
+def test_a_causal_mask_is_the_triangle(name):
+    layer, further = built(name), np.random.default_rng(2).random((3, 5, 5)) < 0.7
+    for call, mask in (({}, TRIANGLE), ({"attention_mask": further}, further & TRIANGLE)):
+        want = to_numpy(layer(X, X, attention_mask=mask))
+        close(layer(X, X, use_causal_mask=True, **call), want)
+        close(layer(X, X, use_causal_mask=True, training=False, **call), want)
+        output, scores = to_numpy(
+            layer(X, X, use_causal_mask=True, return_attention_scores=True, **call)
+        )
+        np.testing.assert_allclose(output, want, rtol=1e-4, atol=1e-5)
+        assert not scores[..., ~TRIANGLE].any()
+
+
+@every_mechanism
+def test_a_causal_mask_over_one_of_two_axes(name):
+    layer, x = built(name, 4, attention_axes=(1,)), normal(2, 5, 3, 8)
+    _, scores = layer(x, x, use_causal_mask=True, return_attention_scores=True)
+    assert not to_numpy(scores)[..., ~TRIANGLE].any()
+
+
+@every_mechanism
+def test_a_window_shows_what_is_in_it(name):
+    layer = built(name, sliding_window=3)
+    _, scores = layer(X, X, return_attention_scores=True)
+    distance = np.abs(np.subtract.outer(np.arange(5), np.arange(5)))
+    assert not to_numpy(scores)[..., distance >= 3].any()
+    _, scores = layer(X, X, use_causal_mask=True, return_attention_scores=True)
+    assert not to_numpy(scores)[..., (distance >= 3) | ~TRIANGLE].any()
+
+
+@every_mechanism
+def test_masks_over_axes_count_from_the_batch(name):
+    for q, v, mask, axes in (
+        ((3, 4), (3, 2), (4, 2), (2,)),
+        ((3, 4), (3, 2), (3, 4, 2), (2,)),
+        ((3, 4), (3, 2), (3, 3, 2, 4, 2), (2,)),
+        ((3, 4), (3, 2), (3, 4, 3, 2), (1, 2)),
+        ((5, 3, 4), (5, 3, 2), (3, 5, 3, 4, 3, 2), (2, 3)),
+    ):
+        layer = built(name, len(q) + 2, attention_axes=axes)
+        query, value = normal(3, *q, 8), normal(3, *v, 8, seed=1)
+        seen = np.random.default_rng(0).random(mask) < 0.6
+        assert layer(query, value, attention_mask=seen).shape == query.shape
+        everything = np.ones(mask, "bool")
+        close(layer(query, value, attention_mask=everything), to_numpy(layer(query, value)))
+
+
+def test_every_projection_starts_with_numbers_of_its_own():
+    initializer = keras.initializers.TruncatedNormal(stddev=0.02)
+    layer = ATTENTIONS["coda"](2, 4, use_gate=True, kernel_initializer=initializer)
+    layer.build((2, 4, 8), (2, 4, 8))
+    projections = (layer.query_dense, layer.key_dense, layer.value_dense, layer._gate_dense)
+    kernels = [to_numpy(one.kernel.value) for one in projections]
+    assert all((one != other).all() for one in kernels for other in kernels if one is not other)

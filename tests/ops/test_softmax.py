@@ -1,0 +1,46 @@
+"""Softmax attention and heads of conflict beside heads of softmax, against their definitions."""
+
+import numpy as np
+import reference
+from tools import to_numpy
+from weight_laws import WeightLaws, products, softmax
+
+from keras_quasiattn import layers, ops
+
+
+class TestSoftmax(WeightLaws):
+    op = staticmethod(ops.softmax_attention)
+    layer = layers.MultiHeadSoftmax
+
+    def arguments_of(self, layer, query, key):
+        return {"scale": layer.key_dim**-0.5}
+
+    def weights(self, query, key, seen, bias, *, scale=1.0):
+        return softmax(products(query, key, scale) + bias, seen)
+
+
+def test_large_scores():
+    x = np.array([[[1e4], [-1e4]]], "float32")
+    np.testing.assert_array_equal(to_numpy(ops.softmax_attention(x, x, x)), x)
+
+
+class TestMultiHeadConflict(WeightLaws):
+    op = staticmethod(ops.multi_head_conflict_attention)
+    layer = layers.MultiHeadConflict
+    options = tuple({"scale": 0.3, "difference": one} for one in ("absolute", "signed", "squared"))
+
+    def tensors(self, size):
+        count = 1 + size[0] % 3  # of three heads
+        return {"score_kernels": np.random.default_rng(2).normal(size=(size[2], count))}
+
+    def arguments_of(self, layer, query, key):
+        kernels = to_numpy(layer.score_kernels.value)
+        return {"scale": layer.key_dim**-0.5, "score_kernels": kernels}
+
+    def weights(self, query, key, seen, bias, *, score_kernels, scale=1.0, difference="absolute"):
+        weights = softmax(products(query, key, scale) + bias, seen)
+        u, v = np.tanh(query), np.tanh(key)
+        for head, kernel in zip((2, 1, 0), score_kernels.T[::-1], strict=False):
+            heads = u[:, head], v[:, head], kernel, difference, seen[:, head]
+            weights[:, head] = reference.conflict_weights(*heads, bias=bias[:, head])
+        return weights
