@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 import tiny_texts
 import without_keras
-
-Outcome = tuple[int, str, str]
+from test_cli_bad_input import assert_one_line
 
 
 def arguments(folder: Path) -> list[str]:
@@ -245,55 +244,6 @@ def ask(model: Path, texts: list[str]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("text\tclass\na\tb\n", "mine.tsv, line 1: the columns are 'text', 'class'"),
-        ("text\tlabel\na\tb\nc\t\n", "mine.tsv, line 3: the label is empty"),
-        ("text\tlabel\na\tb\nc\n", "mine.tsv, line 3: 1 fields, expected 2"),
-        (
-            "text\tlabel\na\tb\nc\td\n",
-            "data.validation_share is 0.1 and data.validation_fold 0: this leaves"
-            "|training.batch_size is 8",
-        ),
-    ],
-)
-def test_file_that_cannot_be_trained_on_is_one_line(
-    content: str, message: str, run_cli: Any, tmp_path: Path
-) -> None:
-    (tmp_path / "mine.tsv").write_text(content)
-    words = [
-        "train",
-        "classify",
-        "--data",
-        str(tmp_path / "mine.tsv"),
-        "--run",
-        str(tmp_path / "run"),
-        "--quiet",
-    ]
-    assert_one_line(run_cli(*words, "--set", "training.batch_size=8"), message)
-
-
-def test_label_of_the_test_file_that_was_never_seen(
-    run_cli: Any, data: Path, tmp_path: Path
-) -> None:
-    tiny_texts.write(tmp_path / "test.tsv", [("a", "HUM"), ("b", "ABBR")])
-    words = [
-        "train",
-        "classify",
-        "--data",
-        str(data / "train.tsv"),
-        "--run",
-        str(tmp_path / "run"),
-        "--quiet",
-    ]
-    outcome = run_cli(*words, "--set", f"data.test={tmp_path / 'test.tsv'}")
-    assert_one_line(
-        outcome,
-        "test.tsv, line 3: no text of .* has the label 'ABBR': expected one of HUM, LOC, NUM",
-    )
-
-
-@pytest.mark.parametrize(
     ("words", "message"),
     [
         (
@@ -329,12 +279,3 @@ def test_task_without_tokens_shows_nothing(run_cli: Any, mlu_run: Path) -> None:
         run_cli("show", str(mlu_run), tiny_mlu.QUESTION),
         "the answers of .* have no tokens to show: use predict",
     )
-
-
-def assert_one_line(outcome: Outcome, message: str) -> None:
-    import re
-
-    code, out, err = outcome
-    assert (code, out) == (1, ""), outcome
-    (line,) = err.splitlines()
-    assert re.match(f"quasiattn: .*({message})", line), line

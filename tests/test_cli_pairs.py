@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import tiny_pairs
 import warm
-from test_cli_classify import assert_one_line
+from test_cli_bad_input import assert_one_line
 
 ASK = Path(__file__).resolve().parents[1] / "examples" / "ask.py"
 
@@ -81,32 +81,3 @@ def test_candidates_to_a_served_ranker(run_cli: Any, tmp_path: Path) -> None:
         "number of texts in the input 'the cat': 1, expected 2 or more "
         "separated by tabs: question, candidate",
     )
-
-
-@pytest.mark.parametrize(
-    ("task", "content", "message"),
-    [
-        ("pairs", "first\tlabel\na\tb\n", "mine.tsv, line 1: the columns are 'first', 'label'"),
-        ("pairs", "first\tsecond\tlabel\na\tb\n", "mine.tsv, line 2: 2 fields, expected 3"),
-        (
-            "rank",
-            "question\tcandidate\tlabel\na\tb\t2\n",
-            "mine.tsv, line 2: the label is '2': expected 0 or 1",
-        ),
-        ("rank", "question\tcandidate\tlabel\n", "mine.tsv has no rows"),
-    ],
-)
-def test_file_that_cannot_be_trained_on_is_one_line(
-    task: str, content: str, message: str, run_cli: Any, tmp_path: Path
-) -> None:
-    (tmp_path / "mine.tsv").write_text(content)
-    words = ["--data", str(tmp_path / "mine.tsv"), "--run", str(tmp_path / "run"), "--quiet"]
-    assert_one_line(run_cli("train", task, *words), message)
-    assert not (tmp_path / "run").exists()  # no run that a right file could not begin
-
-
-def test_frozen_words_need_vectors(run_cli: Any, tmp_path: Path) -> None:
-    tiny_pairs.files(tmp_path, "pairs")
-    words = ["--data", str(tmp_path / "train.tsv"), "--run", str(tmp_path / "run"), "--quiet"]
-    outcome = run_cli("train", "pairs", *words, "--set", "model.train_embedding=false")
-    assert_one_line(outcome, "data.vectors is '': name a file of word vectors, with --vectors FILE")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import tiny_sequences
-from test_cli_classify import assert_one_line
+from test_cli_bad_input import assert_one_line
 from test_cli_pairs import ask
 
 
@@ -39,29 +39,6 @@ def test_two_files_to_a_served_translator(run_cli: Any, tmp_path: Path) -> None:
     assert served == [expected["answer"], f"log-probability {expected['log_probability']:.4f}"]
     assert_one_line(
         run_cli("predict", run, "dog " * 10_000), "has 10001 tokens; data.max_length allows 12"
-    )
-
-
-@pytest.mark.parametrize(
-    ("source", "target", "message"),
-    [
-        (
-            "a\nb\n",
-            "c\n",
-            "the files have different numbers of lines: .*mine.en has 2, .*mine.de has 1",
-        ),
-        ("\n\n", "a\nb\n", "has no usable pair: in every pair, a text is empty"),
-        ("", "a\n", "mine.en has no rows"),
-    ],
-)
-def test_files_that_cannot_be_trained_on_are_one_line(
-    source: str, target: str, message: str, run_cli: Any, tmp_path: Path
-) -> None:
-    (tmp_path / "mine.en").write_text(source)
-    (tmp_path / "mine.de").write_text(target)
-    files = ["--source", str(tmp_path / "mine.en"), "--target", str(tmp_path / "mine.de")]
-    assert_one_line(
-        run_cli("train", "translate", *files, "--run", str(tmp_path / "run"), "--quiet"), message
     )
 
 

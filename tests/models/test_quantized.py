@@ -86,7 +86,7 @@ MODELS = {
     "flow": lambda: AttentionFlowReader(9, embedding_dim=4, units=3, character_units=0),
     "reader": lambda: DecaProp(9, embedding_dim=4, units=3, num_layers=1, character_units=0),
 }
-FAST = {"blocks", "held", "swapped", "classifier"}
+FAST = ("blocks", "held", "swapped", "classifier")
 
 
 def answers(model: keras.Model) -> list[np.ndarray]:
@@ -113,9 +113,17 @@ def assert_same(model: keras.Model, loaded: keras.Model) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=() if n in FAST else pytest.mark.long) for n in MODELS]
+    "name,mode",
+    [
+        *((name, "int8") for name in FAST),
+        *(
+            pytest.param(name, ("int4", "int8")[number % 2], marks=pytest.mark.long)
+            for number, name in enumerate(MODELS)
+            if name not in FAST
+        ),
+        pytest.param("blocks", "int4", marks=pytest.mark.long),
+    ],
 )
-@pytest.mark.parametrize("mode", ["int8", pytest.param("int4", marks=pytest.mark.long)])
 def test_a_quantized_model_is_saved_and_loads_twice(name: str, mode: str, tmp_path: Path) -> None:
     model = MODELS[name]()
     model.quantize(mode)
