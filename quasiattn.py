@@ -2,23 +2,12 @@
 
 Importing any part of `keras_quasiattn` runs the package's `__init__`, which imports Keras and
 TensorFlow and takes seconds. Help, completion and wrong arguments need neither, so this module
-stands outside the package.
+stands outside the package and asks it to leave them out. `cli.loading` imports them, once a command
+has something to compute.
 """
 
-import importlib.util
 import os
 import sys
-
-
-def _leave_out_the_layers() -> None:
-    """Let the package's modules be imported before its `__init__` has run.
-
-    `cli.loading` runs it, once a command has something to compute.
-    """
-    name = "keras_quasiattn"
-    found = None if name in sys.modules else importlib.util.find_spec(name)
-    if found is not None:
-        sys.modules[name] = importlib.util.module_from_spec(found)
 
 
 def main() -> None:
@@ -33,8 +22,9 @@ def main() -> None:
             "unset it or set it to 'tensorflow'"
         )
     missing = None
+    if "keras_quasiattn" not in sys.modules:
+        os.environ["QUASIATTN_WITHOUT_KERAS"] = "yes"
     try:
-        _leave_out_the_layers()
         try:
             from keras_quasiattn.lab import cli
         except ModuleNotFoundError as error:

@@ -28,19 +28,18 @@ class TensorFlowPath(click.Path):
         return super().convert(value, param, ctx)
 
 
+PATH, FILE, COUNT = TensorFlowPath(), click.Path(path_type=Path), click.IntRange(min=1)
 DATA_DIR = click.option(
     "--data-dir",
     default="data",
-    show_default=True,
     envvar="QUASIATTN_DATA_DIR",
-    type=TensorFlowPath(),
+    type=PATH,
     help="Folder of the data; created if missing.",
 )
-RUN = click.argument("run", type=TensorFlowPath())
+RUN = click.argument("run", type=PATH)
 POLICY = click.option(
     "--policy",
     default="float32",
-    show_default=True,
     shell_complete=names(POLICIES),
     help="Precision: float32, mixed_float16 or mixed_bfloat16.",
 )

@@ -3,19 +3,12 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from keras_quasiattn._version import __version__
-from keras_quasiattn.lab.cli.arguments import (
-    DATA_DIR,
-    POLICY,
-    QUIET,
-    RUN,
-    TensorFlowPath,
-    assignments,
-)
+from keras_quasiattn.lab.cli.arguments import DATA_DIR, PATH, POLICY, QUIET, RUN, assignments
 from keras_quasiattn.lab.cli.completion import names
 from keras_quasiattn.lab.cli.layout import Group, TaskCommand
 from keras_quasiattn.lab.cli.loading import load
@@ -25,10 +18,12 @@ from keras_quasiattn.lab.training.config import METHODS, STRATEGIES, read_config
 
 if TYPE_CHECKING:
     from keras_quasiattn.lab.tasks import Task
+    from keras_quasiattn.lab.training import RunFolder
 
 
 @click.group(
     cls=Group,
+    context_settings={"show_default": True},
     epilog="quasiattn tasks\n"
     "quasiattn train mlu --model coda --run runs/mlu-coda\n"
     "quasiattn evaluate runs/mlu-coda\n"
@@ -60,17 +55,12 @@ cli.add_command(list_tasks)
 )
 @makes_task
 @click.option(
-    "--run",
-    "path",
-    required=True,
-    type=TensorFlowPath(),
-    help="Folder of the run; created if missing.",
+    "--run", "path", required=True, type=PATH, help="Folder of the run; created if missing."
 )
 @POLICY
 @click.option(
     "--strategy",
     default="one",
-    show_default=True,
     shell_complete=names(STRATEGIES),
     help="Distribution: one; mirrored over all devices; or multi-worker, "
     "over the processes that TF_CONFIG names.",
@@ -83,15 +73,14 @@ def train(
     """Train TASK in a run folder, or continue an interrupted run."""
     from keras_quasiattn.lab import training
 
-    folder = training.train(
-        made,
-        path,
-        policy=policy,
-        strategy=strategy,
-        progress=not quiet,
-        command=["quasiattn", *arguments],
-    )
-    click.echo(json.dumps({"run": str(folder.path), **folder.metrics(), **folder.noted}))
+    command = ["quasiattn", *arguments]
+    options: dict[str, Any] = {
+        "policy": policy,
+        "strategy": strategy,
+        "progress": not quiet,
+        "command": command,
+    }
+    _say(training.train(made, path, **options))
 
 
 @cli.command(epilog="quasiattn finish runs/mine")
@@ -107,7 +96,10 @@ def finish(run: Path, data_dir: Path, quiet: bool) -> None:
     load()
     from keras_quasiattn.lab import training
 
-    folder = training.finish(run, data_dir, progress=not quiet)
+    _say(training.finish(run, data_dir, progress=not quiet))
+
+
+def _say(folder: "RunFolder") -> None:
     click.echo(json.dumps({"run": str(folder.path), **folder.metrics(), **folder.noted}))
 
 
@@ -129,7 +121,7 @@ def finish(run: Path, data_dir: Path, quiet: bool) -> None:
     "--to",
     "path",
     required=True,
-    type=TensorFlowPath(),
+    type=PATH,
     help="Folder of the search; created if missing. The best run will be in its folder `best`.",
 )
 @click.option(
@@ -143,14 +135,11 @@ def finish(run: Path, data_dir: Path, quiet: bool) -> None:
 @click.option(
     "--method",
     default="random",
-    show_default=True,
     shell_complete=names(METHODS),
     help="random, bayesian or hyperband.",
 )
-@click.option(
-    "--trials", default=10, show_default=True, help="Number of trials; Hyperband has its own."
-)
-@click.option("--folds", default=1, show_default=True, help="Parts of a cross-validation.")
+@click.option("--trials", default=10, help="Number of trials; Hyperband has its own.")
+@click.option("--folds", default=1, help="Parts of a cross-validation.")
 @POLICY
 @QUIET
 @click.pass_obj
@@ -181,4 +170,4 @@ def tune(
         command=["quasiattn", *arguments],
     )
     if best is not None:
-        click.echo(json.dumps({"run": str(best.path), **best.metrics(), **best.noted}))
+        _say(best)

@@ -1,4 +1,4 @@
-"""`quasiattn compare`: which attention for which data."""
+"""`quasiattn compare`: which attention for which data, or the runs that TOML files describe."""
 
 import functools
 from collections.abc import Iterator, Sequence
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.cli.arguments import POLICY, QUIET, TensorFlowPath
+from keras_quasiattn.lab.cli.arguments import COUNT, DATA_DIR, PATH, POLICY, QUIET
 from keras_quasiattn.lab.cli.commands import cli
-from keras_quasiattn.lab.cli.experiments import compare_files
-from keras_quasiattn.lab.cli.layout import TaskCommand
+from keras_quasiattn.lab.cli.layout import Command, TaskCommand
+from keras_quasiattn.lab.cli.loading import load
 from keras_quasiattn.lab.cli.task_options import makes_task
 from keras_quasiattn.lab.tasks.attention_options import models_with_attention
 
@@ -20,6 +20,70 @@ if TYPE_CHECKING:
 
 _SEVERAL = ("--attention", "--rates")  # options that take all arguments up to the next option
 _ALL = "all"
+
+
+@click.command(
+    cls=Command,
+    epilog="quasiattn compare examples/papers/coda.toml --show\n"
+    "quasiattn compare examples/papers/coda.toml --show --tables 2-wikiqa --tables 2-trecqa\n"
+    "quasiattn compare examples/papers/ganet.toml --tables 2 --vectors glove.6B.100d.txt",
+)
+@click.argument("files", nargs=-1, required=True, type=PATH)
+@click.option("--show", is_flag=True, help="Only show what the records have; train nothing.")
+@click.option("--tables", multiple=True, metavar="NAME", help="Only this table; repeatable.")
+@click.option("--vectors", type=PATH, help="Word vectors, for the models that read words.")
+@click.option("--runs", type=PATH, default="runs/tables", help="Folder of the run folders.")
+@click.option("--processes", type=COUNT, help="Runs at once; default as the cores allow.")
+@DATA_DIR
+@QUIET
+@click.pass_obj
+def compare_files(
+    arguments: Sequence[str],
+    files: Sequence[Path],
+    show: bool,
+    tables: Sequence[str],
+    vectors: Path | None,
+    runs: Path,
+    processes: int | None,
+    data_dir: Path,
+    quiet: bool,
+) -> None:
+    """Train the runs that the tables in FILES lack, and show the tables.
+
+    FILES are TOML. Each table has rows of models and data, options, seeds, the figures to show, and
+    the file of its records; a run that is recorded is not trained again.
+    """
+    from keras_quasiattn.lab.comparison.experiments import read_experiments
+    from keras_quasiattn.lab.comparison.outcomes import Recorded
+    from keras_quasiattn.lab.comparison.tables import terminal
+
+    known = [table for file in files for table in read_experiments(file)]
+    for name in tables:
+        if name not in (names := [table.name for table in known]):
+            raise UserError.unknown("table", name, names)
+    chosen = [table for table in known if not tables or table.name in tables]
+    failed = {}
+    if not show:
+        load()
+        from keras_quasiattn.lab.comparison.of_files import train_tables
+
+        failed = train_tables(
+            chosen,
+            runs,
+            data_dir=data_dir,
+            vectors=vectors,
+            processes=processes,
+            progress=not quiet,
+            command=["quasiattn", *arguments],
+        )
+    recorded: dict[Path, Recorded] = {}
+    for table in chosen:
+        if table.records not in recorded:
+            recorded[table.records] = Recorded(table.records)
+        click.echo(terminal(table, recorded[table.records]) + "\n")
+    if failed:
+        name, why = next(iter(failed.items()))
+        raise UserError(f"{len(failed)} runs failed; {name}: {why}")
 
 
 class CompareCommand(TaskCommand):
@@ -73,9 +137,10 @@ def _model_with_attention(task: Any, preset: str) -> str:
     multiple=True,
     default=("softmax", "coda", "sigmoid"),
     metavar="NAME ...",
+    show_default=False,
     help="Attentions to compare with softmax, or `all`; default coda and sigmoid.",
 )
-@click.option("--seeds", default=3, show_default=True, help="Seeds of each attention.")
+@click.option("--seeds", default=3, help="Seeds of each attention.")
 @click.option(
     "--rates",
     type=float,
@@ -85,17 +150,10 @@ def _model_with_attention(task: Any, preset: str) -> str:
     "default the preset's, a third of it, and three times that.",
 )
 @click.option(
-    "--to",
-    "folder",
-    type=TensorFlowPath(),
-    help="Folder of the comparison; default comparisons/TASK-DATA.",
+    "--to", "folder", type=PATH, help="Folder of the comparison; default comparisons/TASK-DATA."
 )
-@click.option(
-    "--limit", type=click.IntRange(min=1), help="Number of examples to measure on; default all."
-)
-@click.option(
-    "--processes", type=click.IntRange(min=1), help="Runs at once; default as the cores allow."
-)
+@click.option("--limit", type=COUNT, help="Number of examples to measure on; default all.")
+@click.option("--processes", type=COUNT, help="Runs at once; default as the cores allow.")
 @POLICY
 @QUIET
 @click.pass_obj

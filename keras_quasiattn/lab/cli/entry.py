@@ -21,30 +21,14 @@ _STOPPED = (
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; an error becomes one line on standard error and a nonzero exit code.
-
-    Args:
-        arguments: the arguments after the program's name. Defaults to `sys.argv[1:]`.
-
-    Raises:
-        SystemExit: always, with the exit code.
-    """
+    """Run the command line and exit; an error becomes one line and a nonzero exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    logging.getLogger("absl").setLevel(
-        logging.ERROR
-    )  # TFDS warns about every config without a fixed name
-    with interruptible(_STOPPED) as interrupted, warnings.catch_warnings():
+    # TFDS warns about every config without a fixed name.
+    logging.getLogger("absl").setLevel(logging.ERROR)
+    with interruptible(_STOPPED), warnings.catch_warnings():
         warnings.showwarning = _line_for_data(warnings.showwarning)
-        try:
-            code = _run(
-                lambda: cli.main(
-                    list(arguments), prog_name="quasiattn", obj=arguments, standalone_mode=False
-                )
-            )
-        except BaseException:
-            if not interrupted.is_set():
-                raise
-    sys.exit(130 if interrupted.is_set() else code)
+        code = _run(arguments)
+    sys.exit(code)
 
 
 def _line_for_data(show: Callable[..., None]) -> Callable[..., None]:
@@ -59,9 +43,10 @@ def _line_for_data(show: Callable[..., None]) -> Callable[..., None]:
     return shown
 
 
-def _run(command: Callable[[], Any]) -> int:
+def _run(arguments: list[str]) -> int:
+    options: dict[str, Any] = {"prog_name": "quasiattn", "obj": arguments, "standalone_mode": False}
     try:
-        result = command()
+        result = cli.main(list(arguments), **options)
         return result if isinstance(result, int) else 0
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()

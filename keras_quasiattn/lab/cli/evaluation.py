@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.cli.arguments import COLUMNS, DATA_DIR, RUN, columns_of
+from keras_quasiattn.lab.cli.arguments import COLUMNS, COUNT, DATA_DIR, FILE, RUN, columns_of
 from keras_quasiattn.lab.cli.completion import names
 from keras_quasiattn.lab.cli.layout import Command
 from keras_quasiattn.lab.cli.loading import finished_run, waiting
@@ -38,12 +38,10 @@ if TYPE_CHECKING:
     help="Measure on this file instead; it has the form and the columns of the training data.",
 )
 @COLUMNS
-@click.option("--limit", type=click.IntRange(min=1), help="Number of examples; default all.")
+@click.option("--limit", type=COUNT, help="Number of examples; default all.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 @click.option(
-    "--record",
-    type=click.Path(path_type=Path),
-    help="Add a row to this file of JSON lines, for a table of results.",
+    "--record", type=FILE, help="Add a row to this file of JSON lines, for a table of results."
 )
 @DATA_DIR
 def evaluate(
@@ -90,7 +88,7 @@ def evaluate(
         negative = subtraction(made, model, part, limit, measured)
         measured = measured._replace(figures={**measured.figures, **negative})
     with waiting(f"measuring simple methods on {name}"):
-        baselines = _baselines(made, part, limit)
+        baselines = _baselines(made, part, limit, data is not None)
     reached = Reached(str(run), made, name, measured, baselines)
     figures = {**measured.figures, **flat_figures(baselines)}
     folder.write_metrics(name, figures)
@@ -105,21 +103,19 @@ def evaluate(
         click.echo(line, err=True)
 
 
-def _baselines(made: "Task", part: str, limit: int | None) -> Any:
+def _baselines(made: "Task", part: str, limit: int | None, of_file: bool) -> Any:
     """Return the baselines, which learn from the training data.
 
     When measuring a file, the training data may be missing.
     """
-    from keras_quasiattn.lab.tasks.batches import FILE
-
-    if part != FILE:
-        return made.measure_baselines(part, limit)
     try:
-        if missing := made.missing_data():
+        if of_file and (missing := made.missing_data()):
             raise UserError(missing)
         made.prepare()
         return made.measure_baselines(part, limit)
     except UserError as error:
+        if not of_file:
+            raise
         click.echo(f"no simple methods beside the model: {error}", err=True)
         return {}
 
@@ -127,12 +123,12 @@ def _baselines(made: "Task", part: str, limit: int | None) -> Any:
 def _intervals(reached: "Reached") -> dict[str, list[float]]:
     """Return the 95% intervals by the names of the figures."""
     models = {"": reached.measured, **{f"{name}_": one for name, one in reached.baselines.items()}}
-    found = {
-        f"{prefix}{figure}": reached.interval(measured, figure)
+    return {
+        f"{prefix}{figure}": list(interval)
         for prefix, measured in models.items()
         for figure in measured.figures
+        if (interval := reached.interval(measured, figure))
     }
-    return {figure: list(interval) for figure, interval in found.items() if interval}
 
 
 def _tables(reached: "Reached") -> str:

@@ -6,73 +6,49 @@ import signal
 import threading
 from collections.abc import Iterator
 from types import FrameType
-from typing import NoReturn
 
-_PATIENCE = 3.0  # seconds until the process is ended from outside of its main thread
-_CODE = 130
+_PATIENCE = 3.0  # seconds for the main thread to clean up
 
 
 @contextlib.contextmanager
-def interruptible(last_words: str) -> Iterator[threading.Event]:
-    """Make Control-C raise KeyboardInterrupt in the `with` block, and silence everything else.
+def interruptible(last_words: str) -> Iterator[None]:
+    """Make Control-C in the `with` block end the process with one line on standard error.
 
-    TensorFlow may turn a KeyboardInterrupt into another exception, lose it in a callback, or delay
-    it until an operation ends, and the interrupted code may write to standard error. Nothing else
-    can therefore write there after Control-C. A process that has not ended after three seconds, or
-    receives another Control-C, is killed; files are written atomically, so nothing is lost.
-
-    Args:
-        last_words: the line to write to standard error then.
-
-    Yields:
-        The event that Control-C was pressed. An exception in the `with` block is raised again.
+    TensorFlow may turn the KeyboardInterrupt into another exception, lose it in a callback, or
+    delay it until an operation ends, and the interrupted code may write to standard error, which is
+    therefore silenced. Another thread ends the process once the main thread has cleaned up, or
+    after three seconds. Files are written atomically, so nothing is lost.
     """
-    pressed, over = threading.Event(), threading.Event()
+    over = threading.Event()
     hearing, telling = os.pipe()
     os.set_blocking(telling, False)
     standard_error = os.dup(2)
 
-    def say() -> None:
-        os.write(standard_error, f"{last_words}\n".encode())
-
-    def silence() -> None:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, 2)
-        os.close(nowhere)
-
-    def end() -> NoReturn:
-        say()
-        os._exit(_CODE)
-
     def stop(number: int, frame: FrameType | None) -> None:
-        if pressed.is_set():
-            end()
-        pressed.set()
-        silence()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         raise KeyboardInterrupt
 
-    def end_if_stuck() -> None:
+    def end_at_control_c() -> None:
         while (told := os.read(hearing, 1)) and told[0] != signal.SIGINT:
             pass
-        if told and not over.wait(_PATIENCE):
-            end()
+        if told:
+            over.wait(_PATIENCE)
+            os.write(standard_error, f"{last_words}\n".encode())
+            os._exit(130)
 
-    watcher = threading.Thread(target=end_if_stuck, daemon=True)
+    watcher = threading.Thread(target=end_at_control_c, daemon=True)
     watcher.start()
-    # Python's own handler runs in the main thread, after the operation that it is in. The number of
-    # a signal is written to this pipe at once.
+    # The number of a signal is written to this pipe at once. Python's own handler runs in the main
+    # thread, after the operation that it is in.
     former_pipe = signal.set_wakeup_fd(telling, warn_on_full_buffer=False)
     former = signal.signal(signal.SIGINT, stop)
     try:
-        yield pressed
+        yield
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_DFL if pressed.is_set() else former)
-        signal.set_wakeup_fd(former_pipe)
         over.set()
+        signal.signal(signal.SIGINT, former)
+        signal.set_wakeup_fd(former_pipe)
         os.close(telling)
         watcher.join()
         os.close(hearing)
-        if pressed.is_set():
-            silence()  # the body may have restored it
-            say()
         os.close(standard_error)

@@ -1,6 +1,7 @@
 """Import Keras and TensorFlow when a command has something to compute."""
 
 import contextlib
+import importlib
 import os
 import sys
 import tempfile
@@ -17,22 +18,16 @@ if TYPE_CHECKING:
 
 
 def load() -> None:
-    """Import all of the package, without TensorFlow's startup messages.
-
-    The command has left out the package's own `__init__` so far.
-
-    Raises:
-        UserError: TensorFlow is not installed.
-    """
+    """Import Keras and the layers, which the package has left out so far, without messages."""
     package = sys.modules["keras_quasiattn"]
-    if hasattr(package, "__all__"):
+    if hasattr(package, "attention"):
         return
     missing = None
     if sys.stderr.isatty():
         sys.stderr.write("loading TensorFlow\n")
     with _silent_unless_it_fails():
         try:
-            package.__spec__.loader.exec_module(package)  # type: ignore[union-attr]
+            importlib.reload(package)
         except ModuleNotFoundError as error:
             missing = str(error.name)
             if missing.startswith("keras_quasiattn"):

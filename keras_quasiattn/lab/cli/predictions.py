@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.cli.arguments import COLUMNS, RUN, TensorFlowPath, columns_of, lines_of
+from keras_quasiattn.lab.cli.arguments import COLUMNS, FILE, PATH, RUN, columns_of, lines_of
 from keras_quasiattn.lab.cli.layout import Command
 from keras_quasiattn.lab.cli.loading import finished_run, waiting
 
@@ -32,13 +32,13 @@ Rows = list[tuple[str, str | None]]
 @click.argument("inputs", nargs=-1)
 @click.option(
     "--data",
-    type=TensorFlowPath(),
+    type=PATH,
     help="Answer the rows of this table. With a column `label`, say if the answers are right.",
 )
 @COLUMNS
 @click.option(
     "--errors",
-    type=click.Path(path_type=Path),
+    type=FILE,
     help="Write the wrong answers to this file of JSON lines, the most confident first.",
 )
 @click.option("--weights", is_flag=True, help="Give tokens and where the model looked, too.")

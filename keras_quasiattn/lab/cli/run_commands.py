@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.cli.arguments import DATA_DIR, RUN, TensorFlowPath
+from keras_quasiattn.files import read_json
+from keras_quasiattn.lab.cli.arguments import COUNT, DATA_DIR, FILE, PATH, RUN
 from keras_quasiattn.lab.cli.commands import cli
 from keras_quasiattn.lab.cli.evaluation import evaluate
 from keras_quasiattn.lab.cli.loading import finished_run, load, waiting
@@ -28,28 +29,14 @@ cli.add_command(show)
 )
 @RUN
 @click.option(
-    "--to",
-    "place",
-    default="saved_models",
-    show_default=True,
-    type=TensorFlowPath(),
-    help="Folder of all exported models.",
+    "--to", "place", default="saved_models", type=PATH, help="Folder of all exported models."
 )
-@click.option(
-    "--target",
-    default="savedmodel",
-    show_default=True,
-    help="savedmodel, onnx, litert or openvino.",
-)
+@click.option("--target", default="savedmodel", help="savedmodel, onnx, litert or openvino.")
 @click.option("--name", help="Name of the model; default that of the run folder.")
 @click.option("--version", type=int, help="Number of the version; default the next.")
 @click.option("--quantize", "mode", help="int8: round weights to 8 bits, and say what that costs.")
 @click.option(
-    "--limit",
-    type=click.IntRange(min=1),
-    default=1000,
-    show_default=True,
-    help="Validation examples to measure that cost on.",
+    "--limit", type=COUNT, default=1000, help="Validation examples to measure that cost on."
 )
 @click.option(
     "--compile",
@@ -90,8 +77,7 @@ def export(
         if target == "savedmodel":
             version_folder = serving.export(folder, made, place, compiled=compiled, **options)
             told = [str(version_folder)]
-            about = json.loads((version_folder / ABOUT).read_text(encoding="utf-8"))
-            notes = about.get("notes", [])
+            notes = read_json(version_folder / ABOUT).get("notes", [])
         else:
             conversion = serving.convert(folder, made, place, target, **options)
             told = [str(conversion.path), conversion.line()]
@@ -108,14 +94,8 @@ def export(
     epilog="quasiattn serve-check saved_models/trec/1\n"
     "for version in saved_models/*/[0-9]*; do quasiattn serve-check $version; done",
 )
-@click.argument("path", type=TensorFlowPath())
-@click.option(
-    "--repetitions",
-    type=click.IntRange(min=1),
-    default=100,
-    show_default=True,
-    help="How often each batch is timed.",
-)
+@click.argument("path", type=PATH)
+@click.option("--repetitions", type=COUNT, default=100, help="How often each batch is timed.")
 def serve_check(path: Path, repetitions: int) -> None:
     """Check the exported version in folder PATH the way a stock model server would load it.
 
@@ -135,10 +115,8 @@ def serve_check(path: Path, repetitions: int) -> None:
     "quasiattn report runs/*-seed? --to all.html --split test --results results/classify.jsonl\n"
     "quasiattn report saved_models/trec/1 --to trec.html --input 'Who was Galileo ?'"
 )
-@click.argument("runs", nargs=-1, required=True, type=TensorFlowPath())
-@click.option(
-    "--to", "target", required=True, type=click.Path(path_type=Path), help="The HTML page to write."
-)
+@click.argument("runs", nargs=-1, required=True, type=PATH)
+@click.option("--to", "target", required=True, type=FILE, help="The HTML page to write.")
 @click.option(
     "--input",
     "inputs",
@@ -149,18 +127,8 @@ def serve_check(path: Path, repetitions: int) -> None:
     "--split",
     help="Part of the data to measure on and show texts from; default validation, if at hand.",
 )
-@click.option(
-    "--limit",
-    type=click.IntRange(min=1),
-    default=1000,
-    show_default=True,
-    help="Examples of it to measure on.",
-)
-@click.option(
-    "--results",
-    type=click.Path(path_type=Path),
-    help="Recorded results, for accuracy against density.",
-)
+@click.option("--limit", type=COUNT, default=1000, help="Examples of it to measure on.")
+@click.option("--results", type=FILE, help="Recorded results, for accuracy against density.")
 @DATA_DIR
 def report(
     runs: tuple[Path, ...],
@@ -183,7 +151,7 @@ def report(
     load()
     from keras_quasiattn.report import write_report
 
-    options: dict[str, Any] = {"split": split, "limit": limit, "results": results}
+    options: dict[str, Any] = {"inputs": inputs, "split": split, "limit": limit}
     with waiting("writing the report"):
-        page, *figures = write_report(runs, target, inputs=inputs, data_dir=data_dir, **options)
+        page, *figures = write_report(runs, target, results=results, data_dir=data_dir, **options)
     click.echo(json.dumps({"page": str(page), "figures": len(figures)}))

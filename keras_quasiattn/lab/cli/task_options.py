@@ -10,13 +10,7 @@ import click
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab import tasks
-from keras_quasiattn.lab.cli.arguments import (
-    COLUMNS,
-    DATA_DIR,
-    TensorFlowPath,
-    assignments,
-    columns_of,
-)
+from keras_quasiattn.lab.cli.arguments import COLUMNS, DATA_DIR, PATH, assignments, columns_of
 from keras_quasiattn.lab.cli.completion import (
     complete_model,
     complete_option,
@@ -41,28 +35,20 @@ _OPTIONS = (
         help="One of the task's presets; default its first.",
     ),
     click.option(
-        "--data",
-        type=TensorFlowPath(),
-        help="Train on this file of your own: TSV, CSV, TXT or JSONL.",
+        "--data", type=PATH, help="Train on this file of your own: TSV, CSV, TXT or JSONL."
     ),
     click.option(
         "--validation",
-        type=TensorFlowPath(),
+        type=PATH,
         help="Choose the checkpoint on this file; default a tenth of your texts.",
     ),
-    click.option(
-        "--test", type=TensorFlowPath(), help="Let `evaluate` measure on this file of your own."
-    ),
+    click.option("--test", type=PATH, help="Let `evaluate` measure on this file of your own."),
     COLUMNS,
-    click.option(
-        "--source", type=TensorFlowPath(), help="Train on this file of texts, one per line, and ..."
-    ),
-    click.option(
-        "--target", type=TensorFlowPath(), help="... this file of what they should become."
-    ),
+    click.option("--source", type=PATH, help="Train on this file of texts, one per line, and ..."),
+    click.option("--target", type=PATH, help="... this file of what they should become."),
     click.option(
         "--vectors",
-        type=TensorFlowPath(),
+        type=PATH,
         help="Word vectors for models that read words: GloVe's text form, or an .npz.",
     ),
     click.option(
@@ -71,12 +57,7 @@ _OPTIONS = (
         help="Start from this pretrained encoder: a KerasHub preset, hf://…, kaggle://… or a "
         "folder.",
     ),
-    click.option(
-        "--seed",
-        default=0,
-        show_default=True,
-        help="Fixes weights, noise and the order of the data.",
-    ),
+    click.option("--seed", default=0, help="Fixes weights, noise and the order of the data."),
     click.option(
         "--set",
         "overrides",
@@ -94,33 +75,22 @@ def makes_task(
 ) -> Callable[..., Any]:
     """Add the options that select a task to a command, and pass it the task as `made`.
 
-    Args:
-        command: the command.
-        usual_model: the model without --model, from what `tasks.describe` returns and the preset.
+    `usual_model` returns the model without --model, from what `tasks.describe` returns and the
+    preset.
     """
 
     @functools.wraps(command)
-    def with_task(
-        *,
-        task: str,
-        model: str | None,
-        preset: str | None,
-        source: Path | None,
-        target: Path | None,
-        columns: str | None,
-        vectors: Path | None,
-        encoder: str | None,
-        seed: int,
-        overrides: tuple[str, ...],
-        data_dir: Path,
-        data: Path | None,
-        validation: Path | None,
-        test: Path | None,
-        **others: Any,
-    ) -> Any:
+    def with_task(task: str, model: str | None, preset: str | None, **others: Any) -> Any:
+        columns, vectors, encoder = (others.pop(one) for one in ("columns", "vectors", "encoder"))
+        seed, data_dir = others.pop("seed"), others.pop("data_dir")
         described = tasks.describe(task)
-        settings: dict[str, Any] = dict(assignments("--set", overrides, "training.steps=3000"))
-        files = {"train": _files_of(data, source, target), "validation": validation, "test": test}
+        settings: dict[str, Any] = dict(
+            assignments("--set", others.pop("overrides"), "training.steps=3000")
+        )
+        files = {
+            "train": _files_of(*(others.pop(one) for one in ("data", "source", "target"))),
+            **{split: others.pop(split) for split in ("validation", "test")},
+        }
         own = {f"data.{split}": str(file) for split, file in files.items() if file is not None}
         if own:
             preset = _own_data_preset(task, preset, own, settings)
