@@ -116,7 +116,7 @@ def test_answer_that_is_not_utf8_is_text(
     # own.
     task, model = trained
     output = {"answer": tf.constant([b"\xff1"]), "log_probability": tf.constant([-1.0])}
-    monkeypatch.setattr(type(task), "_answer_function", lambda self, model: lambda text: output)
+    monkeypatch.setattr(task, "_answering", (model, lambda text: output))
     assert task.predict(model, [tiny_mlu.QUESTION])[0]["answer"] == "\N{REPLACEMENT CHARACTER}1"
 
 

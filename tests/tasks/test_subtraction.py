@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import tiny_pairs
+import tiny_sequences
 
 from keras_quasiattn.core.recording import editing
 from keras_quasiattn.lab.tasks.subtraction import subtraction
@@ -53,3 +54,12 @@ def test_weights_that_are_never_negative(pairs_data):
 
 def test_a_model_without_attention_has_no_such_figures(pairs_data):
     assert subtraction(*_measured(pairs_data, "siamese_none")[:2], "test", 5, None) == {}
+
+
+def test_a_model_that_decodes_kept_its_graph_without_the_edit(sequences_data):
+    task = tiny_sequences.make(sequences_data, "translate", "transformer_coda")
+    task.prepare()
+    made = task.build_model()
+    measured = task.measure(made, "test", 3)
+    assert "negative_share" in subtraction(task, made, "test", 3, measured)
+    assert task.measure(made, "test", 3).figures == measured.figures

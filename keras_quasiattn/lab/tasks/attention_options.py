@@ -23,11 +23,7 @@ def attention(name: str = BASELINE, **options: Any) -> dict[str, Any]:
 
 
 def attention_of(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Separate the attention options of a model from its other options.
-
-    Returns:
-        The other options, and the arguments `attention` and `attention_options` of the model; no
-        arguments if the options name no attention.
+    """Separate the attention options of a model: return its other options, and its arguments.
 
     >>> attention_of({"units": 8, **attention("coda", gate="tanh")})
     ({'units': 8}, {'attention': 'coda', 'attention_options': {'gate': 'tanh'}})
@@ -58,10 +54,6 @@ def with_todays_names(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def models_with_attention(task: Any) -> list[str]:
-    """Return the models of a task whose attention can be chosen and is the baseline by default.
-
-    Args:
-        task: a task, its class, or what `tasks.describe` returns.
-    """
+    """Return the models of a task whose attention can be chosen and is the baseline by default."""
     preset = next(iter(task.presets.values()))
     return [one for one in task.models if preset.for_model(one).model.get("attention") == BASELINE]

@@ -20,14 +20,7 @@ def chosen_examples(
 ) -> Any:
     """Return the first `limit` examples of a split, or all of them.
 
-    Args:
-        load: gives the data; not called for the split "file".
-        split: name of the split.
-        limit: the number; None takes all.
-        file: the examples of the split "file", if there is one.
-
-    Raises:
-        UserError: the split is unknown, the data has no test split, or the limit is below 1.
+    `load` gives the data. It is not called for the split "file", whose examples are `file`.
     """
     if limit is not None and limit < 1:
         raise UserError(f"limit is {limit}: it must be at least 1, or none for all examples")
@@ -84,21 +77,18 @@ def in_batches(
     answer: Callable[..., Mapping[str, tf.Tensor]],
     columns: Sequence[np.ndarray],
     lengths: Sequence[np.ndarray],
+    together: int = _BATCH,
 ) -> list[dict[str, np.ndarray]]:
     """Return the answers of a function of strings, row by row.
 
-    Rows of similar length share a batch.
-
-    Args:
-        answer: takes one string tensor (B,) per column; returns tensors whose first axis is B.
-        columns: object arrays of bytes, all of the same length.
-        lengths: token counts of each column's texts; not used if one batch holds all rows.
+    `answer` takes one string tensor (B,) per column, and returns tensors whose first axis is B.
+    Rows of similar length, by the token counts of each column's texts, share a batch.
     """
     count = len(columns[0])
-    order = np.lexsort(lengths) if count > _BATCH else np.arange(count)
+    order = np.lexsort(lengths) if count > together else np.arange(count)
     answers: list[dict[str, np.ndarray]] = [{}] * count
-    for start in range(0, count, _BATCH):
-        rows = order[start : start + _BATCH]
+    for start in range(0, count, together):
+        rows = order[start : start + together]
         outputs = answer(*(tf.constant(column[rows].tolist(), tf.string) for column in columns))
         values = {name: value.numpy() for name, value in outputs.items()}
         for place, row in enumerate(rows):

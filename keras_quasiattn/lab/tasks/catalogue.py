@@ -27,15 +27,7 @@ if TYPE_CHECKING:
 class Entry:
     """The description of a task that is available without importing its class, which takes seconds.
 
-    `Task` documents the attributes of the same names.
-
-    Args:
-        location: the class, as "module:class".
-        summary: one line on the input and the answer.
-        models: names of the models; the first is the command line's default.
-        presets: named sets of options; the first is the command line's default.
-        own_data: the preset for a user's own files, and its option that names the training file;
-            None for a task that generates its data.
+    `location` is the class, as "module:class"; `Task` documents the attributes of the same names.
     """
 
     location: str
@@ -107,11 +99,7 @@ def chosen_options(
     seed: int,
     overrides: Mapping[str, Any],
 ) -> Preset:
-    """Return the options of a task for this preset and model, with the overrides applied.
-
-    Raises:
-        UserError: as for `Task`.
-    """
+    """Return the options of a task for this preset and model, with the overrides applied."""
     if preset not in task.presets:
         raise UserError.unknown(f"preset of task {name}", preset, task.presets)
     if model not in task.models:

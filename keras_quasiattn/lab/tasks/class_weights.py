@@ -23,15 +23,11 @@ def balanced_weights(counts: np.ndarray) -> np.ndarray:
 
 
 class ClassWeighted(keras.losses.Loss):
-    """A loss that weights each example of another loss by its class.
+    """Weight each example of another loss by its class.
 
-    The weights multiply the loss of an example as a whole, so label smoothing spreads the target
-    first. They are constants, not normalized per batch or replica.
-
-    Args:
-        loss: a loss with one value per example.
-        weights: (classes,).
-        labels_of: a function from a batch of targets to class numbers (B,).
+    The weights (classes,) multiply the loss of an example as a whole, so label smoothing spreads
+    the target first. They are constants, not normalized per batch or replica. `labels_of` returns
+    the class numbers (B,) of a batch of targets.
     """
 
     def __init__(

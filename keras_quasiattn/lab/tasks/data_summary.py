@@ -24,11 +24,8 @@ def summarize(
 ) -> list[str]:
     """Describe rows, classes and lengths in lines, and warn about every probable mistake.
 
-    Args:
-        data: the examples of each split; `columns` has their texts.
-        note: how the splits were made.
-        count: a function that counts the tokens of each text, without truncation.
-        limits: for each column, the option that limits its tokens, and its value.
+    `note` tells how the splits were made. `count` returns the number of tokens of each text,
+    without truncation; `limits` has, for each column, the option that limits them, and its value.
     """
     splits = {name: data.splits[name] for name in _USES if name in data.splits}
     train, warnings = splits["train"], list[str]()

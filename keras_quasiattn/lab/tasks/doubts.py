@@ -14,17 +14,13 @@ def behind_simple_methods(
 ) -> list[str]:
     """Return a warning for every baseline that the model does not beat.
 
-    Args:
-        figures: the metrics of the model. baselines: the metrics of the baselines on the same
-            examples, by name.
-        figure: the metric to compare; larger is better.
-        measured_on: the name of the examples.
+    `measured_on` names the examples; a larger `figure` is better.
 
     >>> behind_simple_methods(
     ...     {"accuracy": 0.5}, {"bag_of_words": Measured({"accuracy": 0.75})}, "accuracy", "test"
     ... )
     ['warning: the accuracy on test is 0.500, and a bag of words has 0.750: word vectors, more \
-rows or a longer training may help, or the bag of words is the better model']
+    rows or a longer training may help, or the bag of words is the better model']
     """
     told = []
     for name, measured in baselines.items():
@@ -46,11 +42,7 @@ rows or a longer training may help, or the bag of words is the better model']
 
 
 def open_gates(figures: Mapping[str, Any], cost: str) -> list[str]:
-    """Return a warning if more than three quarters of the gates are open.
-
-    Args:
-        figures: the metrics of the model, among them the densities of its gates.
-        cost: the option with the cost of an open gate.
+    """Return a warning if more than three quarters of the gates are open; the option `cost` helps.
 
     >>> open_gates({"accuracy": 0.9, "density": 0.5}, "model.gate_cost")
     []

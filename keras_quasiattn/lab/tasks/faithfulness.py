@@ -16,14 +16,9 @@ def faithfulness(
 
     Each is the mean over the first 1,000 texts of p − p', where p is the probability of the
     predicted label for the whole text and p' its probability for the shortened text. If the open
-    words carry the answer, the first is large and the second about 0.
-
-    Args:
-        answers: at least one, with `tokens`, `gates` and `probabilities`.
-        probabilities_of: the model's probabilities (texts, classes) of lists of tokens.
-
-    Returns:
-        `drop_without_open` and `drop_with_open_only`.
+    words carry the answer, the first, `drop_without_open`, is large and the second,
+    `drop_with_open_only`, about 0. The answers have `tokens`, `gates` and `probabilities`;
+    `probabilities_of` returns the model's probabilities (texts, classes) of lists of tokens.
 
     Source: DeYoung et al. 2020, "ERASER", who call them comprehensiveness and sufficiency.
     """

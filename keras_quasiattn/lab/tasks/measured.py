@@ -7,14 +7,9 @@ import numpy as np
 
 
 class Judged(NamedTuple):
-    """One example with its right answer and a model's answer.
+    """One example, as `predict` takes it, with its right answer and a model's answer as texts.
 
-    Args:
-        input: the example as `predict` takes it.
-        expected: the right answer, or right answers, as a text.
-        given: the model's answer as a text.
-        right: whether the answer is right.
-        confidence: the probability that the model gives its answer, in [0, 1].
+    `confidence` is the probability that the model gives its answer, in [0, 1].
     """
 
     input: str
@@ -25,14 +20,12 @@ class Judged(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What a model reached on some examples.
+    """What a model reached on some examples: its metrics by name, and single examples.
 
-    Args:
-        figures: the metrics by name. A string among them describes how a metric was measured, and a
-            dictionary has metrics of one kind by name, such as by class. All are JSON-serialisable.
-        items: (examples,), the scores of single examples (in `rank`, of questions) whose mean is
-            the task's main metric; None if it is not a mean over examples.
-        judged: the examples with their answers, in the order of the items; empty for baselines.
+    A string among the figures describes how a metric was measured, and a dictionary has metrics of
+    one kind by name, such as by class; all are JSON-serialisable. `items` (examples,) are the
+    scores of single examples (in `rank`, of questions) whose mean is the task's main metric; None
+    if it is not a mean over examples. `judged`, in their order, is empty for baselines.
     """
 
     figures: Mapping[str, Any]
@@ -73,14 +66,7 @@ def judge(
 def judge_classes(
     inputs: Sequence[str], labels: np.ndarray, probabilities: np.ndarray, classes: Sequence[str]
 ) -> list[Judged]:
-    """Judge the most probable classes of examples.
-
-    Args:
-        inputs: the examples.
-        labels: (examples,), class numbers.
-        probabilities: (examples, classes).
-        classes: the names of the classes.
-    """
+    """Judge the most probable classes, with the labels (examples,) as class numbers."""
     answers = probabilities.argmax(axis=1)
     return judge(
         inputs,

@@ -18,32 +18,29 @@ from keras_quasiattn.lab.data import (
     split_reader,
     training_batches,
 )
+from keras_quasiattn.lab.data.labelled_texts import text_array
 from keras_quasiattn.lab.tasks.attention_options import attention_of
+from keras_quasiattn.lab.tasks.decoded_task import DecodedTask
 from keras_quasiattn.lab.tasks.measured import Measured, judge_texts
-from keras_quasiattn.lab.tasks.task import ServingSignature, Task, TokenizedTexts
+from keras_quasiattn.lab.tasks.task import TokenizedTexts
 from keras_quasiattn.lab.text import ByteTokenizer
 from keras_quasiattn.metrics import SequenceAccuracy
 from keras_quasiattn.models import (
-    SequenceCrossentropy,
     Transformer,
     greedy_search,
 )
 
 _SHUFFLE_BUFFER = 16_000  # the rows are already shuffled on disk
-_DECODING_BATCH = 500
 _UNIVERSAL_MODELS = ("universal", "universal_coda")
 _EXAMPLE = "x=85,y=-52,y-x"
 
 
-class Mlu(Task):
+class Mlu(DecodedTask):
     """Mathematical language understanding, Table 6 of CoDA.
 
     The model decodes the answer greedily, character by character; only completely right answers
     count. The models "coda" and "softmax" differ only in their attention; "universal" is the
     Universal Transformer with softmax, "universal_coda" the one with CoDA.
-
-    Attributes:
-        grammar: the valid questions; a `keras_quasiattn.lab.data.ArithmeticGrammar`.
 
     Source: Wangperawong 2018, "Attending to Mathematical Language with Transformers"; Tay et al.
     2019, §3.6.
@@ -52,6 +49,7 @@ class Mlu(Task):
     name: ClassVar[str] = "mlu"
     figure: ClassVar[str] = "sequence_accuracy"
     shares: ClassVar[tuple[str, ...]] = ("sequence_accuracy",)
+    together: ClassVar[int] = 500
 
     def _set_up(self) -> None:
         super()._set_up()
@@ -106,10 +104,6 @@ class Mlu(Task):
                 **model,
             )
 
-    def loss(self) -> keras.losses.Loss:
-        """Return the cross-entropy of the next character."""
-        return SequenceCrossentropy(label_smoothing=self.options.training.label_smoothing)
-
     def metrics(self) -> list[keras.metrics.Metric]:
         """Return the sequence accuracy with teacher forcing, as high as in greedy decoding."""
         return [SequenceAccuracy()]
@@ -150,7 +144,7 @@ class Mlu(Task):
         rows = list(examples.take(-1 if limit is None else limit).as_numpy_iterator())
         questions = [row["expression"] for row in rows]
         references = [row["answer"] for row in rows]
-        answers = self._answers(model, questions)
+        answers = self._answers(model, text_array(questions))
         right = np.array(  # (questions,)
             [one["answer"] == wanted for one, wanted in zip(answers, references, strict=True)]
         )
@@ -164,33 +158,6 @@ class Mlu(Task):
         }
         judged = judge_texts(questions, references, answers, right)
         return Measured(figures, right.astype(np.float64), judged)
-
-    def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
-        """Return the answer to each question, with its log-probability."""
-        for text in inputs:
-            self.check_input(text)
-        return [
-            {
-                "input": text,
-                # A poorly trained model may produce any bytes.
-                "answer": answer["answer"].decode("utf-8", "replace"),
-                "log_probability": float(answer["log_probability"]),
-            }
-            for text, answer in zip(inputs, self._answers(model, inputs), strict=True)
-        ]
-
-    def _answers(
-        self, model: keras.Model, questions: Sequence[str | bytes]
-    ) -> list[dict[str, Any]]:
-        """Return the decoded answer to each question, and its log-probability."""
-        answer = self._answer_function(self._ids_function(model))
-        answers: list[dict[str, Any]] = []
-        for start in range(0, len(questions), _DECODING_BATCH):
-            batch = tf.constant(questions[start : start + _DECODING_BATCH], tf.string)
-            found = {name: value.numpy() for name, value in answer(batch).items()}
-            rows = zip(*found.values(), strict=True)
-            answers += [dict(zip(found, row, strict=True)) for row in rows]
-        return answers
 
     def texts(self, split: str, limit: int) -> list[str]:
         """Return the first `limit` questions of a split."""
@@ -222,23 +189,6 @@ class Mlu(Task):
         """Reject any question outside the range and operators that the model learned."""
         self.grammar.parse(text)
 
-    def serving_signature(self, model: keras.Model) -> ServingSignature:
-        """Take `text`; return `answer` and `log_probability`. Too long texts are truncated.
-
-        The ids are those of `ByteTokenizer`, including the end of the sequence; other numbers count
-        as padding.
-        """
-        answer_ids = self._ids_function(model)
-        return ServingSignature(
-            function=self._answer_function(answer_ids),
-            input_signature=[tf.TensorSpec((None,), tf.string, name="text")],
-            resources=[],
-            tokenize=lambda texts: tf.RaggedTensor.from_tensor(
-                self._source(texts), padding=ByteTokenizer.pad_id
-            ),
-            answer_ids=answer_ids,
-        )
-
     def _examples(self, split: str) -> tf.data.Dataset:
         return split_reader(self._builder(), split)(0)
 
@@ -247,40 +197,34 @@ class Mlu(Task):
         """The numbers of ids of the longest question and the longest answer, including ends."""
         return self.grammar.longest_expression + 1, self.grammar.longest_answer + 1
 
+    @property
+    def tokenizer(self) -> ByteTokenizer:
+        """The tokenizer of bytes."""
+        return ByteTokenizer()
+
     def _encode(self) -> Any:
-        tokenizer = ByteTokenizer()
         source_length, target_length = self._lengths
         return sequence_pair_encoder(
-            tokenizer.tokenize,
+            self.tokenizer.tokenize,
             source_key="expression",
             target_key="answer",
-            start_id=tokenizer.eos_id,
+            start_id=self.tokenizer.eos_id,
             # All batches have one shape, so that XLA compiles once.
             source_length=source_length,
             target_length=target_length,
         )
 
+    @property
+    def _longest_source(self) -> int:
+        return self._lengths[0]
+
     def _source(self, text: tf.Tensor) -> tf.Tensor:
-        return ByteTokenizer().tokenize(text, self._lengths[0])
+        return self.tokenizer.tokenize(text, self._longest_source)
 
-    def _ids_function(self, model: keras.Model) -> Any:
-        tokenizer = ByteTokenizer()
-        source_length, target_length = self._lengths
-
-        @tf.function(input_signature=[tf.TensorSpec((None, None), tf.int32, name="ids")])
-        def answer(ids: tf.Tensor) -> dict[str, tf.Tensor]:
-            known = (ids >= 0) & (ids < tokenizer.vocabulary_size)
-            source = tf.where(known, ids, tokenizer.pad_id)[:, :source_length]
-            cache = model.start_cache(source, target_length)
-            # (B, target_length), (B,)
-            decoded, log_probability = greedy_search(model.step, cache, target_length)
-            return {"answer": tokenizer.detokenize(decoded), "log_probability": log_probability}
-
-        return answer
-
-    def _answer_function(self, answer_ids: Any) -> Any:
-        @tf.function(input_signature=[tf.TensorSpec((None,), tf.string, name="text")])
-        def answer(text: tf.Tensor) -> dict[str, tf.Tensor]:
-            return answer_ids(self._source(text))
-
-        return answer
+    def _decoded(self, model: keras.Model, source: tf.Tensor) -> dict[str, tf.Tensor]:
+        length = self._lengths[1]
+        cache = model.start_cache(source, length)
+        # (B, length), (B,)
+        decoded, log_probability = greedy_search(model.step, cache, length)
+        answer = self.tokenizer.detokenize(decoded)
+        return {"answer": answer, "log_probability": log_probability}

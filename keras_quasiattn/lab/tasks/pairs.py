@@ -18,7 +18,7 @@ from keras_quasiattn.lab.data import (
 from keras_quasiattn.lab.data.text_pairs import pairs_from_file
 from keras_quasiattn.lab.tasks.attention_options import attention_of
 from keras_quasiattn.lab.tasks.baselines import rights
-from keras_quasiattn.lab.tasks.batches import FILE, in_batches, joined, plain
+from keras_quasiattn.lab.tasks.batches import FILE, as_bytes, in_batches, joined, plain
 from keras_quasiattn.lab.tasks.class_task import ClassTask
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER
 from keras_quasiattn.lab.tasks.encoder_reading import EncoderReading
@@ -114,15 +114,9 @@ class PairTask(VocabularyTask):
 
 
 def split_input(text: str | bytes, names: Sequence[str], *, more: bool = False) -> list[str]:
-    """Split one input at its tabs.
+    """Split one input at its tabs into texts with these names.
 
-    Args:
-        text: the input.
-        names: the names of the texts that it must have.
-        more: whether more texts like the last one may follow.
-
-    Raises:
-        UserError: the number of texts is wrong.
+    With `more`, further texts like the last one may follow.
     """
     line = text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text
     columns = line.split("\t")
@@ -134,6 +128,25 @@ def split_input(text: str | bytes, names: Sequence[str], *, more: bool = False) 
     return columns
 
 
+def first_and_others(text: str | bytes, names: Sequence[str]) -> list[Any]:
+    """Return the first text of an input, and the list of the others."""
+    first, *others = split_input(text, names, more=True)
+    return [first, others]
+
+
+def one_by_one(answer: Any, inputs: Sequence[str], names: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the answers of a function of a first text (B,) and others (B, C), for each input."""
+    answers = []
+    for text in inputs:
+        first, others = first_and_others(text, names)
+        row = answer(
+            tf.constant(as_bytes([first]).tolist()), tf.constant([as_bytes(others).tolist()])
+        )
+        found = {name: plain(value[0].numpy()) for name, value in row.items()}
+        answers.append({"input": text, **found})
+    return answers
+
+
 def pair_source(
     example: str,
     builder: Any = PairCorpus,
@@ -143,12 +156,8 @@ def pair_source(
 ) -> Source:
     """Return the source of a data set of pairs.
 
-    Args:
-        example: an example input.
-        builder: as for `Source`.
-        keys: the features with both texts, the label and, for ranking, the question.
-        splits: by split of the task, the split of the data set, where their names differ.
-        **more: further arguments of `Source`.
+    `keys` are the features with both texts, the label and, for ranking, the question; `splits` has
+    the splits of the data set by the task's, where their names differ; `more` is for `Source`.
     """
     names = dict(zip(("first_key", "second_key", "label_key", "question_key"), keys, strict=False))
 

@@ -94,42 +94,36 @@ class TrainingSettings:
 
     def __post_init__(self) -> None:
         counts = ("steps", "batch_size", "checkpoint_every", "average_checkpoints", "accumulate")
-        for name in counts:
-            self._require(name, getattr(self, name) >= 1, "at least 1")
-        self._require("passes", self.passes is None or self.passes >= 1, "none or at least 1")
-        self._require("warmup_steps", self.warmup_steps >= 0, "0 or more")
-        self._require("learning_rate", 0 < self.learning_rate < math.inf, "a number above 0")
-        self._require("label_smoothing", 0 <= self.label_smoothing < 1, "at least 0 and below 1")
+        self._require("at least 1", **{name: getattr(self, name) >= 1 for name in counts})
+        positive = {
+            name: 0 < getattr(self, name) < math.inf for name in ("learning_rate", "epsilon")
+        }
+        self._require("a number above 0", **positive)
+        shares = {name: 0 <= getattr(self, name) < 1 for name in ("label_smoothing", "beta_2")}
+        self._require("at least 0 and below 1", **shares)
+        maybe = {name: getattr(self, name) for name in ("passes", "patience")}
         self._require(
-            "clip_norm", self.clip_norm is None or self.clip_norm > 0, "none or a number above 0"
+            "none or at least 1", **{name: one is None or one >= 1 for name, one in maybe.items()}
         )
-        self._require("beta_2", 0 <= self.beta_2 < 1, "at least 0 and below 1")
-        self._require("epsilon", 0 < self.epsilon < math.inf, "a number above 0")
+        self._require("0 or more", warmup_steps=self.warmup_steps >= 0)
+        clips = self.clip_norm is None or self.clip_norm > 0
+        self._require("none or a number above 0", clip_norm=clips)
         self._require(
-            "average_checkpoints",
-            self.average_checkpoints <= self.checkpoints,
             f"at most {self.checkpoints}, the number of checkpoints (training.steps / "
             f"training.checkpoint_every, rounded up)",
+            average_checkpoints=self.average_checkpoints <= self.checkpoints,
         )
-        self._require(
-            "average_checkpoints",
-            self.average_checkpoints == 1 or self.select == "last",
-            f"1 when training.select is {self.select!r}",
-        )
-        self._require("patience", self.patience is None or self.patience >= 1, "none or at least 1")
-        self._require(
-            "patience",
-            self.patience is None or self.select != "last",
-            "none when training.select is 'last'",
-        )
-        self._require(
-            "warmup_steps",
-            self.schedule not in ("linear", "cosine") or self.warmup_steps < self.steps,
-            f"below training.steps ({self.steps}) for the schedule {self.schedule!r}",
-        )
+        last = self.select == "last"
+        one = self.average_checkpoints == 1 or last
+        self._require(f"1 when training.select is {self.select!r}", average_checkpoints=one)
+        endless = self.patience is None or not last
+        self._require("none when training.select is 'last'", patience=endless)
+        ends = self.schedule not in ("linear", "cosine") or self.warmup_steps < self.steps
+        right = f"below training.steps ({self.steps}) for the schedule {self.schedule!r}"
+        self._require(right, warmup_steps=ends)
 
-    def _require(self, name: str, holds: bool, right: str) -> None:
-        if not holds:
+    def _require(self, right: str, **holds: bool) -> None:
+        for name in (name for name, one in holds.items() if not one):
             raise UserError(f"training.{name} is {getattr(self, name)!r}: it must be {right}")
 
     def over(self, batches: int) -> "TrainingSettings":
@@ -291,10 +285,7 @@ class Preset:
 
 
 def _converted(option: str, value: Any, kind: Any) -> Any:
-    """Return the value as an instance of the option's type.
-
-    Raise UserError if it is of another type.
-    """
+    """Return the value as an instance of the option's type."""
     if typing.get_origin(kind) is typing.Literal:
         if value not in typing.get_args(kind):
             raise UserError.unknown(option, str(value), typing.get_args(kind))

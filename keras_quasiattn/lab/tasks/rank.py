@@ -10,9 +10,15 @@ import tensorflow as tf
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.data import TextPairs, ranked_pairs_from_files
 from keras_quasiattn.lab.tasks.baselines import bag_of_words
-from keras_quasiattn.lab.tasks.batches import FILE, as_bytes, as_texts, plain
+from keras_quasiattn.lab.tasks.batches import FILE, as_texts
 from keras_quasiattn.lab.tasks.measured import Judged, Measured
-from keras_quasiattn.lab.tasks.pairs import PairTask, pair_source, split_input
+from keras_quasiattn.lab.tasks.pairs import (
+    PairTask,
+    first_and_others,
+    one_by_one,
+    pair_source,
+    split_input,
+)
 from keras_quasiattn.lab.tasks.sources import Source, by_column, own_files
 from keras_quasiattn.lab.tasks.task import ServingSignature
 from keras_quasiattn.metrics import (
@@ -161,18 +167,7 @@ class Rank(PairTask):
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
         """Return for each question its candidates, best first, with scores and input positions."""
-        answer = self._answer_function(self._order_function(model))
-        answers = []
-        for text in inputs:
-            question, *candidates = split_input(text, _NAMES, more=True)
-            row = answer(
-                tf.constant(as_bytes([question]).tolist()),
-                tf.constant([as_bytes(candidates).tolist()]),
-            )
-            answers.append(
-                {"input": text, **{name: plain(value[0].numpy()) for name, value in row.items()}}
-            )
-        return answers
+        return one_by_one(self._answer_function(self._order_function(model)), inputs, _NAMES)
 
     def check_input(self, text: str | bytes) -> None:
         """Reject anything but a question and at least one candidate, separated by tabs."""
@@ -186,11 +181,6 @@ class Rank(PairTask):
         come last. A server that pads rows when it joins requests into a batch appends copies of a
         text instead; the `places` of these are at or above the number of candidates sent.
         """
-
-        def columns(text: str) -> list[Any]:
-            question, *candidates = split_input(text, _NAMES, more=True)
-            return [question, candidates]
-
         order = self._order_function(model)
         pad_id = self.tokenizer.pad_id
         return ServingSignature(
@@ -201,7 +191,7 @@ class Rank(PairTask):
             answer_ids=lambda question, candidates: order(
                 question, candidates, tf.reduce_all(candidates == pad_id, axis=-1)
             ),
-            columns=columns,
+            columns=lambda text: first_and_others(text, _NAMES),
             longest=self._most_ids,
             **self._joined(),
         )

@@ -21,7 +21,7 @@ from keras_quasiattn.lab.data.questions import questions_from_file
 from keras_quasiattn.lab.tasks.attention_options import attention_of
 from keras_quasiattn.lab.tasks.batches import as_bytes, in_batches, joined, plain, weights_of
 from keras_quasiattn.lab.tasks.measured import Measured, judge
-from keras_quasiattn.lab.tasks.pairs import split_input
+from keras_quasiattn.lab.tasks.pairs import first_and_others, one_by_one, split_input
 from keras_quasiattn.lab.tasks.preset import SPLITS
 from keras_quasiattn.lab.tasks.read_windows import (
     Windows,
@@ -152,10 +152,7 @@ class Read(VocabularyTask):
     def tokenizer(self) -> SpanTokenizer:
         """The tokenizer of the vocabulary; call `prepare` or `read_assets` first."""
         with tf.init_scope():  # it must outlive the graph that first uses it
-            data = self.options.data
-            return SpanTokenizer(
-                *(self._vocabulary, data["tokenizer"], data["unknown_ids"], self._text_version)
-            )
+            return SpanTokenizer(*self._of_words())
 
     def _limits(self) -> dict[str, tuple[str, int]]:
         # Passages are read window by window.
@@ -266,18 +263,9 @@ class Read(VocabularyTask):
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
         """Return for each question its answer, score, passage, and start and end in characters."""
-        answer = self._answer_function(model)
-        answers = []
         for text in inputs:
             self.check_input(text)
-            question, *passages = split_input(text, _NAMES, more=True)
-            asked = (
-                tf.constant(as_bytes([question]).tolist()),
-                tf.constant([as_bytes(passages).tolist()]),
-            )
-            row = {name: plain(value[0].numpy()) for name, value in answer(*asked).items()}
-            answers.append({"input": text, **row})
-        return answers
+        return one_by_one(self._answer_function(model), inputs, _NAMES)
 
     def check_input(self, text: str | bytes) -> None:
         """Reject input without a passage, and empty or too long questions; tabs separate texts."""
@@ -297,11 +285,6 @@ class Read(VocabularyTask):
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:
         """Take `question`, `passages`; return `answer`, `score`, `passage`, `start`, `end`."""
-
-        def columns(text: str) -> list[Any]:
-            question, *passages = split_input(text, _NAMES, more=True)
-            return [question, passages]
-
         answer = self._answer_function(model)
         return ServingSignature(
             function=answer,
@@ -309,7 +292,7 @@ class Read(VocabularyTask):
             resources=self.tokenizer.resources,
             tokenize=lambda texts: tf.strings.unicode_decode(texts, "UTF-8"),  # ids: code points
             answer_ids=_of_characters(answer),
-            columns=columns,
+            columns=lambda text: first_and_others(text, _NAMES),
         )
 
     def _answer_function(self, model: keras.Model) -> Any:

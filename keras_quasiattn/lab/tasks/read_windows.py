@@ -82,13 +82,9 @@ def words_in(words: Words, windows: Windows, size: tf.Tensor) -> tf.Tensor:
 def reader_inputs(
     tokenizer: SpanTokenizer, passage: tf.Tensor, question: tf.Tensor, kinds: tuple[str, ...]
 ) -> dict[str, tf.Tensor]:
-    """Return the inputs of a reader model.
+    """Return the inputs of a reader model for words (B, P) and (B, Q), padded with "".
 
-    Args:
-        tokenizer: maps the words to ids.
-        passage: words (B, P), padded with "".
-        question: words (B, Q), padded with "".
-        kinds: the further inputs that the model takes: "characters", "forms" or both.
+    `kinds` are the further inputs that the model takes: "characters", "forms" or both.
     """
     inputs = {}
     for side, words in (("passage", passage), ("question", question)):
@@ -112,17 +108,10 @@ def read_windows(
     size: int,
     of: tf.Tensor,
 ) -> tf.Tensor:
-    """Return the logits (W, P, 2) of all windows, 32 windows per call.
+    """Return the logits (W, P, 2) of all windows of up to `size` words, 32 windows per call.
 
-    P is the longest one's word count.
-
-    Args:
-        read: maps the words (w, P) of some windows and their questions' indices (w,) to logits
-            (w, P, 2).
-        windows: the windows of the passages.
-        words: the words of the passages.
-        size: maximum number of words in a window.
-        of: (texts,), the index of each passage's question.
+    P is the longest one's word count. `read` maps the words (w, P) of some windows and their
+    questions' indices (w,) to logits (w, P, 2); `of` (texts,) has each passage's question.
     """
     count = tf.size(windows.rows)
     length = tf.maximum(
@@ -143,15 +132,10 @@ def read_windows(
 
 
 class Spans(NamedTuple):
-    """The best span of every question, (B,) each.
+    """The best span of every question, (B,) each: its window, first and last word, and score.
 
-    Args:
-        window: index of its window; 0 if the question has no window.
-        first: index of its first word in the window.
-        last: index of its last word in the window.
-        score: its probability, the product of the probabilities of its start and end, both
-            normalized over all words in all windows of the question; 0 if the question has no
-            window.
+    The score is the product of the probabilities of its start and end, both normalized over all
+    words in all windows of the question. Window and score are 0 if the question has no window.
     """
 
     window: tf.Tensor
@@ -165,11 +149,8 @@ def best_of_windows(
 ) -> Spans:
     """Return the best span of each question over its windows, whose logits are comparable.
 
-    Args:
-        logits: (W, P, 2), the logits of starts and ends.
-        question: int32 (W,), the index of each window's question.
-        count: number of questions.
-        longest: maximum number of words in a span.
+    The logits (W, P, 2) are of starts and ends; `question` (W,) is the index of each window's
+    question, of which there are `count`. A span has at most `longest` words.
     """
     first, last, total = best_spans(logits[..., 0], logits[..., 1], longest)  # (W,) each
     most = tf.math.unsorted_segment_max(total, question, count)  # (B,)

@@ -36,10 +36,10 @@ from keras_quasiattn.lab.tasks.batches import (
     as_bytes,
     chosen_examples,
     counted,
-    in_batches,
     plain,
 )
 from keras_quasiattn.lab.tasks.data_summary import summarize
+from keras_quasiattn.lab.tasks.decoded_task import TEXT, DecodedTask
 from keras_quasiattn.lab.tasks.measured import Measured, judge_texts
 from keras_quasiattn.lab.tasks.preset import SPLITS
 from keras_quasiattn.lab.tasks.sequence_presets import (
@@ -48,7 +48,6 @@ from keras_quasiattn.lab.tasks.sequence_presets import (
     UNIVERSAL_MODELS,
 )
 from keras_quasiattn.lab.tasks.sources import Source, own_files
-from keras_quasiattn.lab.tasks.task import ServingSignature, Task
 from keras_quasiattn.lab.text import SentencePieceTokenizer, learn_sentence_pieces
 from keras_quasiattn.metrics import (
     SequenceAccuracy,
@@ -59,7 +58,6 @@ from keras_quasiattn.metrics import (
 )
 from keras_quasiattn.models import (
     Seq2Seq,
-    SequenceCrossentropy,
     Transformer,
     beam_search,
     with_limits,
@@ -67,10 +65,9 @@ from keras_quasiattn.models import (
 
 _PIECES = "pieces.model"
 _SHOWN_CHARACTERS = 40
-_TEXT = tf.TensorSpec((None,), tf.string, name="text")
 
 
-class SequenceTask(Task):
+class SequenceTask(DecodedTask):
     """A task that answers a text with a text, over pieces learned from both sides' training texts.
 
     `sequence_presets` describes the data and decoding options; `training.batch_size` counts tokens.
@@ -93,7 +90,6 @@ class SequenceTask(Task):
             if not options[name] >= least:
                 raise UserError(f"{name} is {options[name]}: it must be at least {least}")
         self._pieces = b""
-        self._answering: tuple[keras.Model, Any] | None = None
 
     @functools.cached_property
     def _data(self) -> ParallelTextSet:
@@ -164,10 +160,6 @@ class SequenceTask(Task):
                 size, **attention, universal=self.model in UNIVERSAL_MODELS, **arguments
             )
 
-    def loss(self) -> keras.losses.Loss:
-        """Return the cross-entropy of the next piece."""
-        return SequenceCrossentropy(label_smoothing=self.options.training.label_smoothing)
-
     def metrics(self) -> list[keras.metrics.Metric]:
         """Return the perplexity, and the sequence accuracy, as high as in greedy decoding."""
         return [SequenceAccuracy(), SequencePerplexity()]
@@ -215,7 +207,7 @@ class SequenceTask(Task):
     def _count(self) -> Any:
         tokenizer = self.tokenizer
 
-        @tf.function(input_signature=[_TEXT])
+        @tf.function(input_signature=[TEXT])
         def count(text: tf.Tensor) -> tf.Tensor:
             return _real(tokenizer.tokenize(text))
 
@@ -260,20 +252,6 @@ class SequenceTask(Task):
             measure(inputs, target)
         return metric
 
-    def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
-        """Return the answer to each text, its log-probability, and the score that ranked it."""
-        for text in inputs:
-            self.check_input(text)
-        return [
-            {
-                "input": text,
-                "answer": answer["answer"].decode("utf-8", "replace"),  # not always UTF-8
-                "log_probability": float(answer["log_probability"]),
-                "score": float(answer["score"]),
-            }
-            for text, answer in zip(inputs, self._answers(model, as_bytes(inputs)), strict=True)
-        ]
-
     def explain(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
         """Return the answers of `predict`, with pieces and attention weights (answer, text)."""
         if self.model == "seq2seq":
@@ -307,57 +285,25 @@ class SequenceTask(Task):
         if tokens > limit:
             raise UserError(f"the text {shown} has {tokens} tokens; data.max_length allows {limit}")
 
-    def serving_signature(self, model: keras.Model) -> ServingSignature:
-        """Take `text`, truncated if too long; return `answer`, `log_probability` and `score`."""
-        answer_ids = self._ids_function(model)
-        return ServingSignature(
-            function=self._text_function(answer_ids),
-            input_signature=[_TEXT],
-            resources=[],
-            tokenize=lambda texts: tf.RaggedTensor.from_tensor(self._source(texts), padding=0),
-            answer_ids=answer_ids,
-        )
+    def _counts(self, texts: np.ndarray) -> np.ndarray:
+        return counted(self._count, texts)
 
-    def _answers(self, model: keras.Model, texts: np.ndarray) -> list[dict[str, Any]]:
-        if not len(texts):
-            return []
-        return in_batches(self._answer_function(model), [texts], [counted(self._count, texts)])
+    @property
+    def _longest_source(self) -> int:
+        return self.options.data["max_length"]
 
-    def _answer_function(self, model: keras.Model) -> Any:
-        """Return the answer function, cached per model because building its graph is slow."""
-        if self._answering is None or self._answering[0] is not model:
-            self._answering = (model, self._text_function(self._ids_function(model)))
-        return self._answering[1]
-
-    def _text_function(self, answer_ids: Any) -> Any:
-        @tf.function(input_signature=[_TEXT])
-        def answer(text: tf.Tensor) -> dict[str, tf.Tensor]:
-            return answer_ids(self._source(text))
-
-        return answer
-
-    def _ids_function(self, model: keras.Model) -> Any:
-        tokenizer = self.tokenizer
-
-        @tf.function(input_signature=[tf.TensorSpec((None, None), tf.int32, name="ids")])
-        def answer(ids: tf.Tensor) -> dict[str, tf.Tensor]:
-            known = (ids >= 0) & (ids < tokenizer.vocabulary_size)  # others count as padding
-            source = tf.where(known, ids, tokenizer.pad_id)[:, : self.options.data["max_length"]]
-            found, log_probability = self._search(model, source)  # (B, T), (B,)
-            penalty = ((5 + tf.cast(_real(found), tf.float32)) / 6) ** self.options.model[
-                "length_penalty"
-            ]
-            return {
-                "answer": tokenizer.detokenize(found),
-                "log_probability": log_probability,
-                "score": log_probability / penalty,
-            }
-
-        return answer
+    def _decoded(self, model: keras.Model, source: tf.Tensor) -> dict[str, tf.Tensor]:
+        found, log_probability = self._search(model, source)  # (B, T), (B,)
+        length = tf.cast(_real(found), tf.float32)
+        penalty = ((5 + length) / 6) ** self.options.model["length_penalty"]
+        return {
+            "answer": self.tokenizer.detokenize(found),
+            "log_probability": log_probability,
+            "score": log_probability / penalty,
+        }
 
     def _source(self, text: tf.Tensor) -> tf.Tensor:
-        """Return the ids (B, S) of texts (B,), including the end of each."""
-        return self.tokenizer.tokenize(text, self.options.data["max_length"])
+        return self.tokenizer.tokenize(text, self._longest_source)
 
     def _search(self, model: keras.Model, source: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Return the answer ids (B, T) for source ids (B, S), and their log-probabilities (B,)."""

@@ -39,9 +39,6 @@ class Source:
         """Return the examples with a validation split, and a note that describes them.
 
         A data set is first written to `data_dir`, unless it is there.
-
-        Raises:
-            UserError: files are missing or malformed, or a split would be empty.
         """
         if self.builder is None:
             whole = self.read(options)
@@ -75,13 +72,8 @@ class Source:
 def own_files(options: Mapping[str, Any], columns: str = "") -> dict[str, Any]:
     """Return the user's files by split, from a task's data options.
 
-    Args:
-        options: the data options.
-        columns: names of columns, joined by commas: each may then be in its own file, with a text
-            per line. The result has a dictionary of these files by column.
-
-    Raises:
-        UserError: there is no training file, or not one for each column.
+    `columns` are names joined by commas: each column may then be in its own file, with a text per
+    line. The result has a dictionary of these files by column.
     """
     files = {split: options[split] for split in SPLITS if options[split]}
     if "train" not in files:
@@ -92,11 +84,7 @@ def own_files(options: Mapping[str, Any], columns: str = "") -> dict[str, Any]:
 
 
 def by_column(option: str, given: str, columns: str) -> Any:
-    """Return the one table that was given, or a dictionary of the files of each column.
-
-    Raises:
-        UserError: there is another number of files.
-    """
+    """Return the one table that was given, or a dictionary of the files of each column."""
     names, parts = columns.split(","), given.split(",")
     if len(parts) not in (1, len(names)):
         raise UserError(

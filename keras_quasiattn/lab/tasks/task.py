@@ -176,11 +176,7 @@ class Task(abc.ABC):
         self._set_up()
 
     def _set_up(self) -> None:
-        """Check the options and initialize from them; subclasses call `super()` first.
-
-        Raises:
-            UserError: an option is not valid for the task.
-        """
+        """Check the options and initialize from them; subclasses call `super()` first."""
         if (weights := self.options.training.class_weights) != "none" and not self.has_classes:
             raise UserError(
                 f"training.class_weights is {weights!r}: task {self.name} has no classes, so it "

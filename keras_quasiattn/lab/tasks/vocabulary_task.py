@@ -65,11 +65,8 @@ class VocabularyTask(Task):
     the file's other words, for use in new texts, up to `data.vocabulary_size`. Every id has a
     separate vector, which is random for words without one and for the hashes of unknown words.
 
-    Attributes:
-        tokenizers: the values that `data.tokenizer` accepts.
-        sides: names of the texts of an example.
-        readings: by model that does not read ids of such a vocabulary, a subclass of this class
-            that replaces the reading of texts in a task with that model.
+    `readings` has, for models that do not read ids of such a vocabulary, a subclass of this class
+    that replaces the reading of texts.
     """
 
     tokenizers: ClassVar[tuple[str, ...]] = (*CLEANINGS, "subwords")
@@ -137,18 +134,11 @@ class VocabularyTask(Task):
                     "model.train_embedding is False and data.vectors is '': "
                     "name a file of word vectors, with --vectors FILE, or train the embedding"
                 )
-            return learn_words(
-                *(texts, data["tokenizer"]),
-                size=size,
-                min_count=min_count,
-                text_version=self._text_version,
-            )
+            limits = {"size": size, "min_count": min_count, "text_version": self._text_version}
+            return learn_words(texts, data["tokenizer"], **limits)
         self._counts = count_words(texts, data["tokenizer"], self._text_version)
-        self._vectors = read_word_vectors(
-            data["vectors"],
-            self.options.model["embedding_dim"],
-            None if frozen else self._counts,
-        )
+        width, wanted = self.options.model["embedding_dim"], None if frozen else self._counts
+        self._vectors = read_word_vectors(data["vectors"], width, wanted)
         words = ranked_words(self._counts, size=size, min_count=min_count, known=self._vectors)
         if frozen:
             seen = set(words)
@@ -171,15 +161,14 @@ class VocabularyTask(Task):
         """Return a summary of the user's own data and of the training settings derived from it."""
         lines = []
         if "train" in self.options.data:
-            lines = summarize(*self._loaded, self._whole_lengths, self._limits())
+            lines += summarize(*self._loaded, self._whole_lengths, self._limits())
         if self._counts:
-            lines = [*lines, covered(self._counts, self._vectors)]
+            lines.append(covered(self._counts, self._vectors))
         if (asked := self.options.training.batch_size) > self._batch_size:
-            lines = [
-                *lines,
+            lines.append(
                 f"training.batch_size is {asked}, and there are {self._batch_size} training "
-                "examples: every batch has them all",
-            ]
+                "examples: every batch has them all"
+            )
         return lines
 
     def _limits(self) -> dict[str, tuple[str, int]]:
@@ -252,10 +241,12 @@ class VocabularyTask(Task):
         with tf.init_scope():  # it must outlive the graph that first uses it
             if self.options.data["tokenizer"] == "subwords":
                 return SubwordTokenizer(self._vocabulary, self._text_version)
-            data = self.options.data
-            return WordTokenizer(
-                *(self._vocabulary, data["tokenizer"], data["unknown_ids"], self._text_version)
-            )
+            return WordTokenizer(*self._of_words())
+
+    def _of_words(self) -> tuple[Any, ...]:
+        """Return the arguments of a tokenizer of words."""
+        data = self.options.data
+        return self._vocabulary, data["tokenizer"], data["unknown_ids"], self._text_version
 
     def build_model(self) -> keras.Model:
         """Return the model; its embedding starts with the word vectors, if there are any."""
@@ -288,11 +279,7 @@ class VocabularyTask(Task):
 
     @abc.abstractmethod
     def _make_model(self, vocabulary_size: int, num_classes: int) -> keras.Model:
-        """Return the model for these options.
-
-        Raises:
-            ValueError: the options do not fit together.
-        """
+        """Return the model for these options; a ValueError says that they do not fit together."""
 
     def loss(self) -> keras.losses.Loss:
         """Return the cross-entropy of the class, weighted by `training.class_weights`."""
