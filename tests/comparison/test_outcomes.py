@@ -8,10 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.files import write_json_lines
 from keras_quasiattn.lab.cli.commands import cli
 from keras_quasiattn.lab.comparison.experiments import read_experiments
 from keras_quasiattn.lab.comparison.outcomes import Line, Recorded, outcome
-from keras_quasiattn.lab.comparison.records import record_baselines
 from keras_quasiattn.lab.comparison.tables import markdown, terminal
 from keras_quasiattn.lab.tasks import describe
 
@@ -199,28 +199,11 @@ def test_a_record_of_what_there_is_not_is_named(changed: dict, tmp_path: Path) -
         lines(tmp_path, [{**record("bilstm_soft", 0, 0.5), **changed}])
 
 
-class Measured:
-    """What measuring the baselines of a task needs."""
-
-    name, preset = "classify", "trec"
-    prepared = False
-
-    def prepare(self) -> None:
-        self.prepared = True
-
-    def baselines(self, split: str) -> dict[str, float]:
-        assert self.prepared
-        return {"bag_of_words_accuracy": 0.75 if split == "test" else 0.5}
-
-    def describe_data(self) -> dict[str, str]:
-        return {"version": "trec/1.0.0"}
-
-
 def test_measured_baselines_stand_beside_the_runs(tmp_path: Path) -> None:
-    task: Any = Measured()
-    for split in ("test", "validation"):
-        record_baselines(task, split, tmp_path, "abc1234")
-    written = (tmp_path / "baselines.jsonl").read_text().splitlines()
-    assert json.loads(written[0])["commit"] == "abc1234" and len(written) == 2
+    rows = [
+        {"task": "classify", "preset": "trec", "split": split, "bag_of_words_accuracy": accuracy}
+        for split, accuracy in (("test", 0.75), ("validation", 0.5))
+    ]
+    write_json_lines(tmp_path / "baselines.jsonl", rows)
     found = lines(tmp_path, pairs((0.5, 0.6)))
     assert found["gated"].baselines == {"bag of words": 0.75}

@@ -19,6 +19,7 @@ from keras_quasiattn.lab.comparison.records import (
     key_of_options,
     reads_words,
 )
+from keras_quasiattn.lab.tasks.catalogue import chosen_options
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -123,6 +124,15 @@ class Table:
             means.append(mean if math.isfinite(mean) else -math.inf)  # training diverged
         return points[means.index(max(means))]
 
+    @property
+    def main(self) -> Figure:
+        """The first metric, to which differences and verdicts refer."""
+        return next(iter(self.figures.values()))
+
+    def figure_called(self, name: str) -> Figure:
+        """Return the metric of this name, as the table shows it."""
+        return next((one for one in self.figures.values() if one.name == name), Figure(name))
+
     def points(self) -> list[dict[str, Any]]:
         """Return the combinations of the grid, or one empty combination without a grid."""
         return [
@@ -146,6 +156,7 @@ _ROW: Final[Mapping[str, type | tuple[type, ...]]] = {
 }
 _KINDS: Final = {str: "text", dict: "a table", list: "a list", int: "a positive integer"}
 _OF_TEXTS: Final = {"presets", "attentions", "data", "paper"}
+_AS_GIVEN: Final = {"title", "data", "seeds", "split", "limit", "policy", "paper", "note"}
 
 
 def read_experiments(file: str | Path) -> list[Table]:
@@ -212,19 +223,12 @@ def _table(file: Path, given: Mapping[str, Any]) -> Table:
             raise UserError(f"{where}: no row {row.against!r} on {row.preset!r} to compare with")
     return Table(
         name=given["name"],
-        title=given.get("title", given["name"]),
         rows=rows,
         records=file.parent / given["records"],
         figures=figures,
         grid=grid,
         choose=given.get("choose") or next(iter(figures.values())).name,
-        data=given.get("data", {}),
-        seeds=given.get("seeds", 3),
-        split=given.get("split", "test"),
-        limit=given.get("limit"),
-        policy=given.get("policy", "float32"),
-        paper=given.get("paper", ""),
-        note=given.get("note", ""),
+        **{"title": given["name"], **{name: given[name] for name in _AS_GIVEN & given.keys()}},
     )
 
 
@@ -268,13 +272,8 @@ def _rows(where: str, given: Mapping[str, Any], first: Mapping[str, Any]) -> Ite
                 against=against if against and against != name and one.get("model") else "",
             )
             if row.model:
-                task = tasks.describe(row.task)
-                for kind, chosen, known in (
-                    ("preset", row.preset, task.presets),
-                    ("model", row.model, task.models),
-                ):
-                    if chosen not in known:
-                        raise UserError.unknown(f"{kind} of task {row.task}", chosen, known)
+                task, names = tasks.describe(row.task), {"preset": preset, "model": row.model}
+                chosen_options(row.task, task, **names, seed=0, overrides={})
                 row.with_settings(first).key("test")
             yield row
 

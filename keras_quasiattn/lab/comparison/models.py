@@ -204,18 +204,19 @@ class _Trial:
         if metric is None:
             metric = "accuracy" if _has_accuracy(model) else "loss"
         if callable(metric) or metric == "accuracy":
-            self.figure = metric if isinstance(metric, str) else _name(metric)
-            scores = [
-                _scores(_accuracy_of(y, output) if isinstance(metric, str) else metric, y, output)
-                for y, output in _predicted(model, data)
-            ]
-            items = np.concatenate(scores)
+            name = getattr(metric, "__name__", None) or getattr(metric, "name", "metric")
+            self.figure = metric if isinstance(metric, str) else str(name)
+            items = np.concatenate(
+                [
+                    _scores(metric if callable(metric) else _accuracy_of(y, output), y, output)
+                    for y, output in _predicted(model, data)
+                ]
+            )
             return float(items.mean()), items
         self.figure = metric
-        named = zip(
-            ("x", "y", "sample_weight"), data if isinstance(data, tuple) else (data,), strict=False
-        )
-        figures = model.evaluate(**dict(named), return_dict=True, verbose=0)
+        parts = data if isinstance(data, tuple) else (data,)
+        named = dict(zip(("x", "y", "sample_weight"), parts, strict=False))
+        figures = model.evaluate(**named, return_dict=True, verbose=0)
         if metric not in figures:
             known = ", ".join(sorted(figures))
             raise ValueError(
@@ -240,15 +241,8 @@ def _copy(model: keras.Model, attention: str) -> keras.Model:
 
 def _has_accuracy(model: keras.Model) -> bool:
     # Keras creates the metrics in training.
-    return "accuracy" in {name for one in model.metrics for name in _names(one)}
-
-
-def _names(metric: Any) -> list[str]:
-    return [metric.name, *(one.name for one in getattr(metric, "metrics", ()))]
-
-
-def _name(metric: Any) -> str:
-    return str(getattr(metric, "__name__", None) or getattr(metric, "name", "metric"))
+    metrics = [part for one in model.metrics for part in (one, *getattr(one, "metrics", ()))]
+    return "accuracy" in {one.name for one in metrics}
 
 
 def _accuracy_of(y: np.ndarray, output: np.ndarray) -> Callable[[Any, Any], Any]:

@@ -47,10 +47,9 @@ def compare_task(
 ) -> Comparison:
     """Train a task's model with each attention and compare them.
 
-    All attentions have the same options and candidate learning rates. Each attention is trained at
-    every rate with the first seed, and then with all seeds at the best rate by validation data.
-    Runs with the same seed see the same data in the same order. After an interruption, the same
-    call continues; with more seeds, rates or attentions it adds the missing runs.
+    All attentions have the same options and candidate learning rates. Each is trained at every rate
+    with the first seed, and then with all seeds at the best rate by validation data. After an
+    interruption, the same call continues; with more seeds, rates or attentions it adds runs.
 
     The folder then holds `comparison.md`, `comparison.html`, `comparison.jsonl` (one record per
     run), `best` (a link to the run of the best attention with the best validation metric), `runs`,
@@ -61,15 +60,22 @@ def compare_task(
     task.prepare()
     split = task.measured_split
     _begin(folder, task, split)
-    rates = list(settings.rates) or _rates(task.options.training.learning_rate)
-    options = task.options.options()
+    usual, options = task.options.training.learning_rate, task.options.options()
+    rates = list(settings.rates) or [float(f"{usual / 3:.1g}"), usual, float(f"{usual * 3:.1g}")]
+    given = {
+        name: {
+            **options,
+            "model.attention": name,
+            "model.attention_options": dict(task.attention_defaults.get(name, {})),
+        }
+        for name in names
+    }
+    train = options.get("data.train")
+    data = Path(str(train).split(",")[0]).name if train else task.preset
     table = Table(
         name=task.name,
-        title=_title(task),
-        rows=[
-            Row(name, task.name, task.preset, task.model, {**options, **_attention(task, name)})
-            for name in names
-        ],
+        title=f"{task.name} on {data}, model {task.model}",
+        rows=[Row(name, task.name, task.preset, task.model, given[name]) for name in names],
         records=folder / _RECORDS,
         figures={task.figure: Figure(task.figure)},
         grid={_RATE: rates},
@@ -100,31 +106,13 @@ def _checked(task: Task, settings: Settings) -> list[str]:
     for name in settings.attentions:
         if name not in ATTENTIONS:
             raise UserError.unknown("attention", name, ATTENTIONS)
-    for what, number, least in (
-        ("the number of seeds", settings.seeds, 1),
-        ("the number of processes", settings.processes, 1),
-    ):
-        if number is not None and number < least:
-            raise UserError(f"{what} is {number}: it must be at least {least}")
+    for what, number in (("seeds", settings.seeds), ("processes", settings.processes)):
+        if number is not None and number < 1:
+            raise UserError(f"the number of {what} is {number}: it must be at least 1")
     for rate in settings.rates:
         if not 0 < rate < float("inf"):
             raise UserError(f"--rates {rate}: a learning rate must be a number above 0")
     return list(dict.fromkeys([BASELINE, *settings.attentions]))
-
-
-def _attention(task: Task, name: str) -> dict[str, Any]:
-    given = task.attention_defaults.get(name, {})
-    return {"model.attention": name, "model.attention_options": dict(given)}
-
-
-def _rates(usual: float) -> list[float]:
-    return [float(f"{usual / 3:.1g}"), usual, float(f"{usual * 3:.1g}")]
-
-
-def _title(task: Task) -> str:
-    train = task.options.data.get("train")
-    data = Path(str(train).split(",")[0]).name if train else task.preset
-    return f"{task.name} on {data}, model {task.model}"
 
 
 def _begin(folder: Path, task: Task, split: str) -> None:
@@ -134,8 +122,7 @@ def _begin(folder: Path, task: Task, split: str) -> None:
     about = json.loads(json.dumps(about))
     if file.exists():
         begun = read_json(file)
-        options = begun.get("options")
-        begun |= options if isinstance(options, dict) else {}
+        begun |= begun.get("options") or {}
         now = {**about, **about["options"]}
         differing = [
             name for name, value in now.items() if name != "options" and begun.get(name) != value

@@ -77,7 +77,7 @@ def outcome(table: Table, recorded: Recorded) -> list[Line]:
 
     from keras_quasiattn.lab.comparison.differences import difference
 
-    figure = next(iter(table.figures.values()))
+    figure = table.main
     data = list(dict.fromkeys(row.preset for row in table.rows))
     rows = sorted(table.rows, key=lambda row: data.index(row.preset))
     lines = [_line(table, row, recorded) for row in rows]
@@ -90,19 +90,15 @@ def outcome(table: Table, recorded: Recorded) -> list[Line]:
                 for seed in sorted(line.runs.keys() & other.runs.keys())
                 if _measured(line.runs[seed], figure) and _measured(other.runs[seed], figure)
             ]
-            ours, theirs = (_scores(one.runs, seeds, figure) for one in (line, other))
+            ours, theirs = (
+                np.array([one.runs[seed][figure.name] / figure.divisor for seed in seeds])
+                for one in (line, other)
+            )
             # Training may have diverged: leaving out that seed would be misleading.
             if seeds and bool(np.isfinite([ours, theirs]).all()):
                 found = difference(ours, theirs, figure.sign)
                 lines[place] = dataclasses.replace(line, difference=found)
     return lines
-
-
-def _scores(runs: Mapping[int, Record], seeds: Sequence[int], figure: Figure) -> Any:
-    """Return the metric of each run, (seeds,). Scores of single items would belong here."""
-    import numpy as np
-
-    return np.array([runs[seed][figure.name] / figure.divisor for seed in seeds])
 
 
 def _line(table: Table, row: Row, recorded: Recorded) -> Line:
@@ -118,14 +114,14 @@ def _line(table: Table, row: Row, recorded: Recorded) -> Line:
         for heading, figure in table.figures.items()
         if (spread := _spread(runs.values(), figure)) is not None
     }
-    first = next(iter(table.figures.values()))
-    return Line(row, settings, runs, figures, _baselines(table, row, runs, first, recorded))
+    return Line(row, settings, runs, figures, _baselines(table, row, runs, recorded))
 
 
 def _baselines(
-    table: Table, row: Row, runs: Mapping[int, Record], figure: Figure, recorded: Recorded
+    table: Table, row: Row, runs: Mapping[int, Record], recorded: Recorded
 ) -> dict[str, float]:
     """Return the metrics of the baselines on the row's data."""
+    figure = table.main
     beside = [
         record
         for record in recorded.baselines
@@ -156,9 +152,7 @@ def _spread(runs: Iterable[Record], figure: Figure) -> Spread | None:
 
 def grid(table: Table, row: Row, recorded: Recorded) -> list[tuple[dict[str, Any], Spread | None]]:
     """Return the validation metric of each combination for a row; None where it has no run."""
-    figure = next(
-        (one for one in table.figures.values() if one.name == table.choose), Figure(table.choose)
-    )
+    figure = table.figure_called(table.choose)
     return [
         (
             point,

@@ -1,9 +1,6 @@
 """Recorded results, grouped by the table row of their runs and by seed."""
 
-import datetime
 import json
-import os
-import platform
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +11,7 @@ from keras_quasiattn.lab import tasks
 from keras_quasiattn.lab.tasks.attention_options import with_todays_names
 
 if TYPE_CHECKING:
-    from keras_quasiattn.lab.tasks import Task
+    pass
 
 Record = Mapping[str, Any]
 # Task, preset, model, split, and the options that differ from the preset's; equal for a row and its
@@ -80,24 +77,6 @@ def read_records(file: Path) -> Sequence[Record]:
         if isinstance(row.get("options"), dict):
             row["options"] = with_todays_names(row["options"])
     return rows
-
-
-def record_baselines(task: "Task", split: str, folder: str | Path, commit: str) -> None:
-    """Measure a task's baselines and append them to `baselines.jsonl` in a results folder."""
-    from keras_quasiattn.lab.training import append_result
-
-    task.prepare()
-    record = {
-        "task": task.name,
-        "preset": task.preset,
-        "split": split,
-        **task.baselines(split),
-        "data": task.describe_data(),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-        "date": datetime.date.today().isoformat(),
-        "commit": commit,
-    }
-    append_result(Path(folder) / "baselines.jsonl", record)
 
 
 def by_key(records: Iterable[Record]) -> dict[Key, dict[int, Record]]:

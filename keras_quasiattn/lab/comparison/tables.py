@@ -69,8 +69,8 @@ def _figure(line: Line, heading: str, figure: Figure) -> str:
 
 
 def _baseline(table: Table, line: Line, name: str) -> str:
-    figure = next(iter(table.figures.values()))
-    return f"{line.baselines[name]:.{figure.digits}f}" if name in line.baselines else ""
+    value = line.baselines.get(name)
+    return "" if value is None else f"{value:.{table.main.digits}f}"
 
 
 def _seeds(line: Line) -> str:
@@ -82,8 +82,8 @@ def _seeds(line: Line) -> str:
 def _difference(table: Table, line: Line, named: bool) -> str:
     if line.difference is None:
         return ""
-    digits = next(iter(table.figures.values())).digits
-    return line.difference.text(digits) + ("" if named else f" over {line.row.against}")
+    text = line.difference.text(table.main.digits)
+    return text if named else f"{text} over {line.row.against}"
 
 
 def _chosen(table: Table, recorded: Recorded) -> Iterator[str]:
@@ -91,8 +91,7 @@ def _chosen(table: Table, recorded: Recorded) -> Iterator[str]:
     if not table.grid:
         return
     yield f"chosen by {table.choose} of validation data:"
-    shown = {figure.name: figure for figure in table.figures.values()}
-    digits = shown.get(table.choose, Figure(table.choose)).digits
+    digits = table.figure_called(table.choose).digits
     rows = []
     for line in outcome(table, recorded):
         if not line.row.model:

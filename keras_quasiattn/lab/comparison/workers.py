@@ -1,22 +1,19 @@
 """Worker processes that do one job at a time, each with its share of the threads."""
 
+import concurrent.futures
 import contextlib
 import multiprocessing
-import multiprocessing.connection
 import os
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-_THREADS = (
-    "TF_NUM_INTRAOP_THREADS",
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
-)
+_LIBRARIES = ("OMP", "OPENBLAS", "NUMBA")
+_THREADS = ["TF_NUM_INTRAOP_THREADS", *(f"{name}_NUM_THREADS" for name in _LIBRARIES)]
 _FIXED = {"TF_NUM_INTEROP_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_MODULE_LOADING": "LAZY"}
 _TICK = 1.0  # seconds between two checks of the processes
 
@@ -47,84 +44,71 @@ def run_jobs(
     process does not stop the others. If this process ends, even if killed, the others end within
     seconds.
     """
-    with contextlib.ExitStack() as stack:
-        idle = [stack.enter_context(_Worker(work, number, log)) for _ in range(number)]
-        busy: dict[Any, tuple[_Worker, Any]] = {}
+    idle = [_one_process() for _ in range(number)]
+    busy: dict[Future[Any], tuple[ProcessPoolExecutor, Any]] = {}
+    threads = str(max(1, (os.cpu_count() or 1) // number))
+    others = set(multiprocessing.active_children())
+    try:
         while True:
             while idle and (job := next_job()) is not None:
-                worker = idle.pop()
-                worker.begin(job)
-                busy[worker.pipe] = worker, job
+                pool = idle.pop()
+                # The first job of a pool starts its process.
+                with _environment({**_FIXED, **dict.fromkeys(_THREADS, threads)}), _output_to(log):
+                    busy[pool.submit(_do, work, job)] = pool, job
             if not busy:
                 return
-            for pipe in multiprocessing.connection.wait(list(busy), _TICK):
-                worker, job = busy.pop(pipe)
-                result = worker.result()
+            for future in concurrent.futures.wait(busy, _TICK, "FIRST_COMPLETED").done:
+                pool, job = busy.pop(future)
+                result: Any = Lost("its process ended, perhaps for want of memory")
+                with contextlib.suppress(concurrent.futures.BrokenExecutor):
+                    result = future.result()
                 if fresh or isinstance(result, Lost):
-                    worker.end()
-                    worker = stack.enter_context(_Worker(work, number, log))
-                idle.append(worker)
+                    pool.shutdown()
+                    pool = _one_process()
+                idle.append(pool)
                 done(job, result)
             tick()
+    finally:
+        for process in set(multiprocessing.active_children()) - others:
+            process.kill()
 
 
-class _Worker:
-    """A process that waits for jobs; it starts with the first one."""
+def _one_process() -> ProcessPoolExecutor:
+    context = multiprocessing.get_context("spawn")  # TensorFlow does not survive a fork
+    return ProcessPoolExecutor(1, context, initializer=_begin, initargs=(os.getpid(),))
 
-    def __init__(self, work: Callable[[Any], Any], number: int, log: Path) -> None:
-        self._work, self._number, self._log = work, number, log
-        self._process: Any = None
-        self.pipe: Any = None
 
-    def __enter__(self) -> "_Worker":
-        return self
+def _begin(parent: int) -> None:
+    def end_with_parent() -> None:
+        while os.getppid() == parent:
+            time.sleep(_TICK)
+        os._exit(1)
 
-    def __exit__(self, *error: object) -> None:
-        self.end()
+    threading.Thread(target=end_with_parent, daemon=True).start()
 
-    def begin(self, job: Any) -> None:
-        if self._process is None:
-            context = multiprocessing.get_context("spawn")  # TensorFlow does not survive a fork
-            self.pipe, there = context.Pipe()
-            self._process = context.Process(
-                target=_serve, args=(there, self._work, os.getpid()), daemon=True
-            )
-            threads = max(1, (os.cpu_count() or 1) // self._number)
-            variables = {**_FIXED, **dict.fromkeys(_THREADS, str(threads))}
-            with _environment(variables), _output_to(self._log):
-                self._process.start()
-            there.close()
-        self.pipe.send(job)
 
-    def result(self) -> Any:
-        try:
-            return self.pipe.recv()
-        except EOFError:
-            self._process.join()
-            code = self._process.exitcode
-            return Lost(f"its process ended with code {code}, perhaps for want of memory")
-
-    def end(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.join()
-            self.pipe.close()
-            self._process = None
+def _do(work: Callable[[Any], Any], job: Any) -> Any:
+    """Return the result of a job, or its error in a form that another process can read."""
+    try:
+        return work(job)
+    except Exception as error:
+        traceback.print_exc()
+        said = " ".join(str(error).split()) or type(error).__name__
+        kind = "" if type(error).__name__ == "UserError" else f"{type(error).__name__}: "
+        return Failed(kind + said)
 
 
 @contextlib.contextmanager
 def _environment(variables: dict[str, str]) -> Iterator[None]:
     """Set environment variables for a process that starts in the `with` block."""
-    before = {name: os.environ.get(name) for name in variables}
+    before = dict(os.environ)
     os.environ.update(variables)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        for name in variables.keys() - before.keys():
+            del os.environ[name]
+        os.environ.update(before)
 
 
 @contextlib.contextmanager
@@ -140,29 +124,3 @@ def _output_to(log: Path) -> Iterator[None]:
         for stream, copy in zip((1, 2), kept, strict=True):
             os.dup2(copy, stream)
             os.close(copy)
-
-
-def _serve(pipe: Any, work: Callable[[Any], Any], parent: int) -> None:
-    """Do jobs until the other end is closed: the main function of a worker process."""
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    while True:
-        try:
-            job = pipe.recv()
-        except (EOFError, KeyboardInterrupt):
-            return
-        try:
-            result = work(job)
-        except KeyboardInterrupt:
-            return
-        except BaseException as error:
-            traceback.print_exc()
-            said = " ".join(str(error).split()) or type(error).__name__
-            kind = "" if type(error).__name__ == "UserError" else f"{type(error).__name__}: "
-            result = Failed(kind + said)
-        pipe.send(result)
-
-
-def _end_with(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(_TICK)
-    os._exit(1)
