@@ -1,6 +1,5 @@
 """Check without a server that a SavedModel would load in one and give the recorded answers."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.files import read_json
 from keras_quasiattn.manifest import MANIFEST, check_hashes
 from keras_quasiattn.serving.server_files import ABOUT, GRAPH
 from keras_quasiattn.serving.session import Call, run_session
@@ -93,14 +93,6 @@ def _read_graph(path: Path) -> Any:
     raise UserError(f"{path} has no graph with the tag 'serve'")
 
 
-def _is_compiled(path: Path) -> bool:
-    """Return whether the version's description requires XLA to compile the model."""
-    try:
-        return bool(dict(json.loads((path / ABOUT).read_text(encoding="utf-8"))).get("compiled"))
-    except (OSError, TypeError, ValueError):
-        return False
-
-
 def _check_ops(path: Path, graph: Any) -> Iterator[str]:
     functions = graph.graph_def.library.function
     nodes = [*graph.graph_def.node, *(node for function in functions for node in function.node_def)]
@@ -113,7 +105,7 @@ def _check_ops(path: Path, graph: Any) -> Iterator[str]:
         "_XlaMustCompile" in part.attr and part.attr["_XlaMustCompile"].b
         for part in [*nodes, *functions]
     ):
-        if not _is_compiled(path):
+        if not read_json(path / ABOUT).get("compiled"):
             raise UserError(
                 f"{path} has a function that needs XLA, which a stock server on CPUs disables"
             )

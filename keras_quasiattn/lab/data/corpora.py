@@ -21,7 +21,12 @@ from keras_quasiattn.lab.data.questions import (
     read_search_qa,
     read_squad,
 )
-from keras_quasiattn.lab.data.table_files import read_objects, read_parallel, read_table
+from keras_quasiattn.lab.data.table_files import (
+    is_list_of_texts,
+    read_objects,
+    read_parallel,
+    read_table,
+)
 from keras_quasiattn.lab.data.text_pairs import NO_LABEL, RELEVANCE
 from keras_quasiattn.lab.text import open_text
 
@@ -55,12 +60,6 @@ class CorpusConfig(tfds.core.BuilderConfig):
     classes: Mapping[str, str] = dataclasses.field(default_factory=dict)
     languages: Sequence[str] = ()
     ranked: bool = False
-
-
-# Names from earlier versions, in which each builder had a separate config class.
-PairCorpusConfig = CorpusConfig
-ParallelCorpusConfig = CorpusConfig
-QuestionCorpusConfig = CorpusConfig
 
 
 def _splits(reader: _Reader, pattern: str, names: Mapping[str, str]) -> dict[str, Sequence[Any]]:
@@ -233,10 +232,7 @@ def _response_groups(file: Path) -> _Rows:
     with open_text(file) as stream:
         for line, group in read_objects(file, stream, ("id", "context", "candidates", "label")):
             for name in ("context", "candidates"):
-                texts = group.get(name)
-                if not isinstance(texts, list) or not (
-                    texts and all(isinstance(text, str) for text in texts)
-                ):
+                if not group.get(name) or not is_list_of_texts(group[name]):
                     raise UserError(
                         f"{file}, line {line}: {name!r} must be a list of at least one text"
                     )
@@ -270,8 +266,7 @@ def _to_classify(name: str, classes: str, splits: Mapping[str, Sequence[Any]]) -
 
 
 def _to_rank(name: str, splits: Mapping[str, Sequence[Any]]) -> CorpusConfig:
-    classes = {label: label for label in RELEVANCE}
-    return CorpusConfig(name=name, classes=classes, splits=splits, ranked=True)
+    return dataclasses.replace(_to_classify(name, " ".join(RELEVANCE), splits), ranked=True)
 
 
 def _trecqa(train: str, clean: bool) -> CorpusConfig:

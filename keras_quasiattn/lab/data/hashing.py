@@ -19,9 +19,8 @@ def _mix(values: np.ndarray) -> np.ndarray:
 def keyed_hash(key: int, *words: np.ndarray) -> np.ndarray:
     """Hash rows of integers to uniform 64-bit numbers.
 
-    h ← mix((h ⊕ word) + increment) for each word in turn, starting with h = key, an integer of at
-    most 64 bits. The words are integer arrays that broadcast together; the result, uint64, has
-    their broadcast shape, with at least one dimension.
+    h ← mix((h ⊕ word) + increment) for each word in turn, starting with h = key. The words are
+    integer arrays that broadcast together; the result has their shape, at least one dimension.
 
     >>> int(keyed_hash(1, np.arange(3))[0]) == int(keyed_hash(1, np.array([0]))[0])
     True
@@ -52,8 +51,7 @@ def permute(indices: np.ndarray, bits: int, key: int) -> np.ndarray:
     """Map indices by a keyed pseudo-random bijection of [0, 2^bits), each independently.
 
     Each round is i ← (i·m + c) mod 2^bits with odd m, then i ← i ⊕ (i >> ⌈bits/2⌉). Both are
-    invertible, so no two indices collide. An index has 1 to 63 bits; another key gives an unrelated
-    order. The result is an int64 array of the shape of `indices`.
+    invertible, so no two indices collide. An index has 1 to 63 bits.
 
     >>> sorted(permute(np.arange(8), bits=3, key=5).tolist())
     [0, 1, 2, 3, 4, 5, 6, 7]

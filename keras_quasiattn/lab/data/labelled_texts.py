@@ -115,17 +115,7 @@ class LabelledTextSet(Generic[AnyExamples]):
     ) -> "LabelledTextSet[AnyExamples]":
         """Return the set with a new split: the training texts whose hash is in [low, high).
 
-        Args:
-            name: name of the new split.
-            low: start of the range, in [0, 1].
-            high: end of the range.
-            options: the options that set the range, for error messages.
-
-        Raises:
-            UserError: one of the two splits would be empty.
-
-        Warns:
-            DataWarning: a class has no text left to train on.
+        `options` are those that set the range, for error messages.
         """
         train = self.splits["train"]
         shares = hash_to_unit_interval(_SPLIT_KEY, train.split_key)

@@ -20,7 +20,7 @@ from keras_quasiattn.lab.data.labelled_texts import (
     files_version,
     text_array,
 )
-from keras_quasiattn.lab.data.table_files import read_objects
+from keras_quasiattn.lab.data.table_files import is_list_of_texts, read_objects
 from keras_quasiattn.lab.text import open_text
 
 _PART_KEY = 43
@@ -254,12 +254,12 @@ def read_quasar(questions: Path, contexts: Path) -> Iterator[Question]:
                     f"{place}: uid {found.get('uid')!r} does not match uid {row.get('uid')!r} in "
                     f"{questions}"
                 )
-            scored = found.get("contexts")
-            if not isinstance(scored, list) or any(
-                not isinstance(pair, list) or len(pair) != 2 for pair in scored
-            ):
-                raise UserError(f"{place}: 'contexts' must be a list of [score, text] pairs")
-            context = _joined(place, [text for _, text in scored])
+            try:
+                context = _joined(place, [text for _, text in found["contexts"]])
+            except (KeyError, TypeError, ValueError):
+                raise UserError(
+                    f"{place}: 'contexts' must be a list of [score, text] pairs"
+                ) from None
             yield _question(
                 *(f"{questions}, record {number}", row["uid"], row.get("question")),
                 *(context, [row.get("answer")]),
@@ -338,7 +338,7 @@ def _answers(row: Mapping[str, Any]) -> tuple[Any, Any]:
 
 
 def _joined(place: str, passages: Any) -> str:
-    if not isinstance(passages, list) or not all(isinstance(text, str) for text in passages):
+    if not is_list_of_texts(passages):
         raise UserError(f"{place}: the passages must be a list of texts")
     return "\n".join(passages)
 
@@ -348,7 +348,7 @@ def _question(
 ) -> Question:
     if not isinstance(question, str) or not question.strip():
         raise UserError(f"{place}: the question is {question!r}: expected a text that is not empty")
-    if not isinstance(answers, list) or not all(isinstance(text, str) for text in answers):
+    if not is_list_of_texts(answers):
         raise UserError(f"{place}: the answers are {answers!r}: expected a list of texts")
     if starts is None:
         starts = [find_answer(context, answer) for answer in answers]

@@ -158,6 +158,11 @@ def read_objects(
             yield number, row
 
 
+def is_list_of_texts(value: Any) -> bool:
+    """Return whether a JSON value is a list of texts, perhaps empty."""
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
+
+
 def _parquet_rows(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     import pyarrow.parquet  # part of TensorFlow Datasets, and slow to import
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -113,9 +113,8 @@ def pairs_from_files(
     classes, labels = number_labels(
         {split: _labels(kept) for split, (kept, _) in rows.items()}, _name(files["train"])
     )
-    splits = {split: _pairs(kept, labels[split]) for split, (kept, _) in rows.items()}
-    dropped = {split: number for split, (_, number) in rows.items()}
-    return LabelledTextSet(classes, splits, _version(files), dropped)
+    found = {split: (_pairs(kept, labels[split]), lost) for split, (kept, lost) in rows.items()}
+    return _set_of(files, classes, found)
 
 
 def pairs_from_file(
@@ -146,7 +145,7 @@ def ranked_pairs_from_files(
 
     def read(file: PairFile) -> tuple[TextPairs, int]:
         questions: dict[str, str] = {}
-        groups = []
+        groups: list[tuple[str | None, str | None]] = []
         rows = _read(file, ("question", "candidate", "label"), ("question_id",), names)
         for place, row in rows:
             label, question, name = row["label"].strip(), row["question"], row.get("question_id")
@@ -161,7 +160,7 @@ def ranked_pairs_from_files(
         labels = [int(row["label"]) for _, row in rows]
         return _pairs(rows, labels, ("question", "candidate"), _numbers(groups)), 0
 
-    return _with_relevance(files, read)
+    return _set_of(files, RELEVANCE, {split: read(file) for split, file in files.items()})
 
 
 def pairs_from_click_log(
@@ -192,7 +191,7 @@ def pairs_from_click_log(
         pairs = _pairs(rows, rates > _OFTEN_CLICKED, ("query", "question"))
         return pairs.where(labelled), int((~labelled).sum())
 
-    return _with_relevance(files, read)
+    return _set_of(files, RELEVANCE, {split: read(file) for split, file in files.items()})
 
 
 def _rate(place: str, text: str) -> float:
@@ -205,13 +204,17 @@ def _rate(place: str, text: str) -> float:
     return rate
 
 
-def _with_relevance(
-    files: Mapping[str, PairFile], read: Callable[[PairFile], tuple[TextPairs, int]]
+def _set_of(
+    files: Mapping[str, PairFile],
+    classes: tuple[str, ...],
+    found: Mapping[str, tuple[TextPairs, int]],
 ) -> LabelledTextSet[TextPairs]:
-    found = {split: read(file) for split, file in files.items()}
+    """Return the set of the pairs, and of the numbers of dropped rows, of each split."""
     splits = {split: pairs for split, (pairs, _) in found.items()}
     dropped = {split: number for split, (_, number) in found.items()}
-    return LabelledTextSet(RELEVANCE, splits, _version(files), dropped)
+    parts = (file.values() if isinstance(file, Mapping) else [file] for file in files.values())
+    version = files_version(itertools.chain.from_iterable(parts))
+    return LabelledTextSet(classes, splits, version, dropped)
 
 
 def _labelled(file: PairFile, names: Mapping[str, str] | None) -> tuple[list[_Row], int]:
@@ -242,11 +245,6 @@ def _read(
 
 def _name(file: PairFile) -> str:
     return str(file["label"] if isinstance(file, Mapping) else file)
-
-
-def _version(files: Mapping[str, PairFile]) -> str:
-    parts = (file.values() if isinstance(file, Mapping) else [file] for file in files.values())
-    return files_version(itertools.chain.from_iterable(parts))
 
 
 def _labels(rows: Sequence[_Row]) -> list[tuple[str, str]]:

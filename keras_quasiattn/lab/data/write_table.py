@@ -108,9 +108,7 @@ def _json_row(row: Mapping[Any, Any], number: int, columns: Sequence[str]) -> di
 def _plain(value: Any) -> Any:
     """Convert to a text or an integer, or a list or dictionary of them; None if it is missing.
 
-    Raises:
-        TypeError: the value is none of these.
-        ValueError: the value is an array.
+    A value that is none of these is a TypeError, and an array a ValueError.
     """
     if hasattr(value, "numpy"):
         value = value.numpy()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from keras_quasiattn._version import __version__
+from keras_quasiattn.files import write_json
 from keras_quasiattn.lab import tasks
 from keras_quasiattn.lab.serving.quantize import Quantized
 from keras_quasiattn.lab.tasks import Task
@@ -32,12 +33,11 @@ def write_description(
     }
     for name, content in task.assets().items():
         (file.parent / name).write_bytes(content)
-    file.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+    write_json(file, about)
     files = {
         str(path.relative_to(root)): path for path in sorted(root.rglob("*")) if path.is_file()
     }
-    manifest = json.dumps(hashes(files), indent=2) + "\n"
-    file.with_name(MANIFEST).write_text(manifest, encoding="utf-8")
+    write_json(file.with_name(MANIFEST), hashes(files))
     # Not in the manifest, because people may edit it.
     (root / CARD).write_text(model_card(about), encoding="utf-8")
 

@@ -1,6 +1,5 @@
 """Load an exported model by its name or folder, and call it from Python."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.files import read_json
 from keras_quasiattn.lab.tasks.batches import plain
 from keras_quasiattn.lab.tasks.pairs import split_input
 from keras_quasiattn.manifest import MANIFEST, check_hashes
@@ -61,20 +61,13 @@ class ExportedModel:
             self._signature = tf.saved_model.load(str(path)).signatures["serving_default"]
         except (OSError, KeyError, tf.errors.OpError) as error:
             raise UserError(f"{path} does not load: {str(error).splitlines()[0]}") from error
-        try:
-            self.about: dict[str, Any] = json.loads((path / ABOUT).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            self.about = {}
+        self.about = read_json(path / ABOUT)
 
     def __call__(self, inputs: Sequence[str]) -> list[dict[str, Any]]:
         """Return one answer per input, as plain Python values.
 
         Tabs separate the texts of one input. Tokens, weights and gates end with the text; the other
         outputs are those of the signature `serving_default`.
-
-        Raises:
-            UserError: `inputs` is one string, or an input has more or fewer texts than the model
-                takes.
         """
         if isinstance(inputs, str):
             raise UserError(f"inputs must be a list of strings: got the string {inputs!r}")

@@ -1,8 +1,8 @@
 """Tokenizers with a vocabulary: words, words with byte positions, and WordPiece subwords."""
 
 import abc
-from collections.abc import Collection, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final
 
 import tensorflow as tf
 import tensorflow_text
@@ -123,12 +123,6 @@ def _filled(rows: tf.RaggedTensor, value: str | int, length: tf.Tensor) -> tf.Te
     return tf.concat([dense, missing], axis=1)
 
 
-def _known(cleaning: str, names: Collection[str]) -> str:
-    if cleaning not in names:
-        raise ValueError(f"cleaning must be one of {', '.join(names)}; got {cleaning!r}")
-    return cleaning
-
-
 class WordTokenizer(VocabularyTokenizer):
     """Clean a string, split it at spaces and look up the words.
 
@@ -147,6 +141,8 @@ class WordTokenizer(VocabularyTokenizer):
     [[2, 1, 3], [0, 0, 0]]
     """
 
+    cleanings: ClassVar[tuple[str, ...]] = tuple(CLEANINGS)
+
     def __init__(
         self,
         vocabulary: Sequence[str],
@@ -155,7 +151,10 @@ class WordTokenizer(VocabularyTokenizer):
         text_version: int = TEXT_VERSION,
     ) -> None:
         super().__init__(vocabulary, unknown_ids)
-        self.cleaning = _known(cleaning, CLEANINGS)
+        if cleaning not in self.cleanings:
+            known = ", ".join(self.cleanings)
+            raise ValueError(f"cleaning must be one of {known}; got {cleaning!r}")
+        self.cleaning = cleaning
         self.text_version = text_version
 
     def split(self, strings: tf.Tensor) -> tf.RaggedTensor:
@@ -163,7 +162,7 @@ class WordTokenizer(VocabularyTokenizer):
         return tf.strings.split(CLEANINGS[self.cleaning](strings, self.text_version))
 
 
-class SpanTokenizer(VocabularyTokenizer):
+class SpanTokenizer(WordTokenizer):
     """Split a string into runs of letters and digits and single other characters, with positions.
 
     The words are those of the cleaning of the same name. The string itself is not changed, so the
@@ -184,6 +183,8 @@ class SpanTokenizer(VocabularyTokenizer):
     ('vécut', [[0, 4, 10]], [[3, 10, 11]])
     """
 
+    cleanings: ClassVar[tuple[str, ...]] = SPAN_CLEANINGS
+
     def __init__(
         self,
         vocabulary: Sequence[str],
@@ -191,9 +192,7 @@ class SpanTokenizer(VocabularyTokenizer):
         unknown_ids: int = 1,
         text_version: int = TEXT_VERSION,
     ) -> None:
-        super().__init__(vocabulary, unknown_ids)
-        self.cleaning = _known(cleaning, SPAN_CLEANINGS)
-        self.text_version = text_version
+        super().__init__(vocabulary, cleaning, unknown_ids, text_version)
 
     def split_with_offsets(
         self, strings: tf.Tensor

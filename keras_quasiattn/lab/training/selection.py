@@ -27,20 +27,7 @@ def check_selection(task: Task) -> None:
 
 
 def selected_step(rows: Rows, settings: TrainingSettings) -> int:
-    """Return the update whose checkpoint would become the finished model so far.
-
-    Ties go to the earlier checkpoint. The history has at least one row.
-
-    >>> rows = [
-    ...     {"step": 1, "val_loss": 2.0}, {"step": 2, "val_loss": 0.5}, {"step": 3, "val_loss": 0.5}
-    ... ]
-    >>> settings = TrainingSettings(
-    ...     steps=9, batch_size=1, learning_rate=1.0, warmup_steps=0, checkpoint_every=1,
-    ...     select="loss",
-    ... )
-    >>> selected_step(rows, settings)
-    2
-    """
+    """Return the update whose checkpoint would become the finished model, of several the first."""
     if settings.select == "last":
         return rows[-1]["step"]
     name, direction = judged_by(settings)
@@ -60,16 +47,7 @@ def is_over(rows: Rows, settings: TrainingSettings) -> bool:
 
 
 def early_end(rows: Rows, settings: TrainingSettings) -> str:
-    """Return a line that says why training ended early, or nothing if it did not.
-
-    >>> rows = [{"step": 1, "val_loss": 0.5}, {"step": 2, "val_loss": 2.0}]
-    >>> settings = TrainingSettings(
-    ...     steps=9, batch_size=1, learning_rate=1.0, warmup_steps=0, checkpoint_every=1,
-    ...     select="loss", patience=1,
-    ... )
-    >>> early_end(rows, settings)
-    'Stopped: no better loss since update 1; update 2 of at most 9'
-    """
+    """Return a line that says why training ended early, or nothing if it did not."""
     last = rows[-1]["step"] if rows else 0
     if last >= settings.steps:
         return ""

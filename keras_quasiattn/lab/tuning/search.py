@@ -157,11 +157,7 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
         self._policy, self._shown, self._command = policy, shown, command
 
     def run_trial(self, trial: Any) -> dict[str, float]:
-        """Train one trial and return its score by metric name.
-
-        Raises:
-            FailedTrialError: training refused the trial's options, or its loss is not finite.
-        """
+        """Train one trial and return its score by metric name."""
         name = self.oracle.objective.name
         chosen = trial.hyperparameters.values
         figures = []
@@ -189,10 +185,6 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
         """Run a trial and write its score; stop the search on an error its options did not cause.
 
         KerasTuner would continue without the trial, even if the disk is full.
-
-        Raises:
-            FailedTrialError: see `run_trial`.
-            FatalError: anything else went wrong; its cause is the error.
         """
         try:
             super()._run_and_update_trial(trial, *arguments, **options)
