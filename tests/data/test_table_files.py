@@ -6,6 +6,7 @@ import pyarrow.parquet
 import pytest
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.cli.arguments import columns_of
 from keras_quasiattn.lab.data import read_parallel, read_table
 
 COLUMNS = ("text", "label")
@@ -68,6 +69,33 @@ def test_columns_that_need_not_be_there(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "a", "id": 1}\n{"text": "b"}\n')
     rows = [row for _, row in read_table(tmp_path / "a.jsonl", ["text"], optional=["id"])]
     assert rows == [{"text": "a", "id": "1"}, {"text": "b"}]
+
+
+def test_a_column_that_is_there_twice_is_not_guessed(tmp_path: Path) -> None:
+    for name, content in (
+        ("a.tsv", "text\tlabel\ttext\na\t1\tb\n"),
+        ("a.csv", "text,label,text\na,1,b\n"),
+    ):
+        with pytest.raises(UserError, match=f"{name}, line 1: 2 columns are named 'text'"):
+            read(tmp_path, name, content)
+    with pytest.raises(UserError, match=r"a.jsonl, line 1: not JSON \(an object has 'text' twice"):
+        read(tmp_path, "a.jsonl", '{"text": "a", "text": "b", "label": 1}\n')
+    table = pyarrow.table([["a"], ["b"], [1]], names=["text", "text", "label"])
+    pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(UserError, match="a.parquet: 2 columns are named 'text'"):
+        list(read_table(tmp_path / "a.parquet", COLUMNS))
+    # Others may be.
+    assert read(tmp_path, "b.csv", "text,x,x,label\na,1,2,c\n") == [
+        (2, {"text": "a", "label": "c"})
+    ]
+
+
+def test_two_columns_of_one_name(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("text\tlabel\na\t1\n")
+    with pytest.raises(UserError, match="columns 'text' and 'label' are both 'label' in .*a.tsv"):
+        list(read_table(tmp_path / "a.tsv", COLUMNS, names={"text": "label"}))
+    with pytest.raises(UserError, match="--columns 'text=a,text=b': a column is named twice"):
+        columns_of("text=a,text=b")
 
 
 def test_quoted_tsv(tmp_path: Path) -> None:

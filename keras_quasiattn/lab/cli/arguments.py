@@ -62,7 +62,11 @@ def assignments(option: str, texts: Iterable[str], example: str) -> Iterable[tup
 
 def columns_of(text: str) -> dict[str, str]:
     """Map a task's column names to those in the user's files."""
-    return dict(assignments("--columns", text.split(","), "text=review"))
+    given = list(assignments("--columns", text.split(","), "text=review"))
+    columns = dict(given)
+    if len(columns) < len(given):
+        raise UserError(f"--columns {text!r}: a column is named twice")
+    return columns
 
 
 def lines_of(inputs: Iterable[str]) -> Iterable[str]:

@@ -55,14 +55,23 @@ def read_table(
         JSONL or Parquet is converted to text.
 
     Raises:
-        UserError: the file cannot be read, has another format (the message names the line) or has
-            no rows; or `names` contains a column that was not requested.
+        UserError: the file cannot be read, has another format (the message names the line), has a
+            requested column twice or has no rows; or `names` contains a column that was not
+            requested, or one name twice.
     """
     file, names = Path(file), names or {}
     for column in names:
         if column not in (*columns, *optional):
             raise UserError.unknown("column", column, (*columns, *optional))
-    our_names = {names.get(column, column): column for column in (*columns, *optional)}
+    our_names: dict[str, str] = {}
+    for column in (*columns, *optional):
+        name = names.get(column, column)
+        if name in our_names:
+            raise UserError(
+                f"the columns {our_names[name]!r} and {column!r} are both {name!r} in {file}: "
+                f"each needs its own, such as --columns {column}=NAME"
+            )
+        our_names[name] = column
     columns = [names.get(column, column) for column in columns]
     optional = [names.get(column, column) for column in optional]
     form = next((suffix for suffix in reversed(file.suffixes) if suffix in _FORMS), None)
@@ -70,7 +79,7 @@ def read_table(
         if form == ".jsonl":
             rows = _typed_rows(file, read_objects(file, stream, columns), columns, optional)
         elif form == ".parquet":
-            rows = _typed_rows(file, _parquet_rows(file), columns, optional)
+            rows = _typed_rows(file, _parquet_rows(file, [*columns, *optional]), columns, optional)
         else:
             if form in _DELIMITERS:
                 lines = _spreadsheet_fields(file, stream, _DELIMITERS[form], columns)
@@ -141,7 +150,7 @@ def read_objects(
         if not line.strip():
             continue
         try:
-            value = json.loads(line)
+            value = json.loads(line, object_pairs_hook=_object)
             if "\\u" in line:
                 json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError:
@@ -163,11 +172,22 @@ def is_list_of_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
-def _parquet_rows(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"an object has {twice!r} twice")
+    return value
+
+
+def _parquet_rows(file: Path, wanted: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
     import pyarrow.parquet  # part of TensorFlow Datasets, and slow to import
 
     try:
-        batches = pyarrow.parquet.ParquetFile(file).iter_batches()
+        parquet = pyarrow.parquet.ParquetFile(file)
+        _check_once(str(file), parquet.schema_arrow.names, wanted)
+        batches = parquet.iter_batches()
         rows = itertools.chain.from_iterable(batch.to_pylist() for batch in batches)
         yield from enumerate(rows, 1)
     except (pyarrow.ArrowException, OSError) as error:
@@ -209,6 +229,7 @@ def _delimited_rows(
             f"such as --columns {our_names[columns[0]]}=NAME"
         )
     wanted = [*columns, *(column for column in optional if column in header)]
+    _check_once(f"{file}, line 1", header, wanted)
     places = {column: header.index(column) for column in wanted}
     for number, fields in lines:
         if not any(fields) and len(header) > 1:
@@ -219,6 +240,15 @@ def _delimited_rows(
                 f"({_listed(header)})"
             )
         yield number, {column: fields[place] for column, place in places.items()}
+
+
+def _check_once(place: str, header: Sequence[str], wanted: Sequence[str]) -> None:
+    for column in wanted:
+        if header.count(column) > 1:
+            raise UserError(
+                f"{place}: {header.count(column)} columns are named {column!r}: "
+                "which of them is meant? Rename the others"
+            )
 
 
 def _spreadsheet_fields(
