@@ -1,12 +1,13 @@
 """Read rows of TSV, CSV, TXT, JSONL and Parquet files, with their line numbers."""
 
 import csv
+import io
 import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.text import open_text
@@ -14,7 +15,6 @@ from keras_quasiattn.lab.text import open_text
 _FORMS = (".tsv", ".csv", ".txt", ".jsonl", ".parquet")
 # Separators of spreadsheet fields: commas, or semicolons where the comma is the decimal point.
 _DELIMITERS = {".csv": ",;\t", ".txt": "\t;,"}
-_FIELD = re.compile(r'(?:"([^"]*(?:""[^"]*)*)"|([^"\t]*))(\t|\Z)')
 
 _Fields = Iterator[tuple[int, list[str]]]  # the number of a row's last line, and the row's fields
 
@@ -59,6 +59,7 @@ def read_table(
             requested column twice or has no rows; or `names` contains a column that was not
             requested, or one name twice.
     """
+    csv.field_size_limit(2**31 - 1)  # for this process; the default rejects texts over 128 KiB
     file, names = Path(file), names or {}
     for column in names:
         if column not in (*columns, *optional):
@@ -271,7 +272,6 @@ def _spreadsheet_fields(
 def _csv_fields(
     file: Path, stream: Iterable[str], delimiter: str, before: int = 0, strict: bool = True
 ) -> _Fields:
-    csv.field_size_limit(2**31 - 1)  # for this process; the default rejects texts over 128 KiB
     reader = csv.reader(stream, delimiter=delimiter, strict=strict)
     number = before
     try:
@@ -280,25 +280,19 @@ def _csv_fields(
             yield number, fields
     except csv.Error as error:
         raise UserError(
-            f"{file}, line {number + 1}: {error} (up to line {before + reader.line_num})"
+            f"{file}, line {number + 1}: {error} (up to line {before + reader.line_num}): "
+            "is a quote not closed, or not doubled?"
         ) from None
 
 
 def _tsv_fields(file: Path, stream: IO[str]) -> _Fields:
     with open_text(file, newline="") as whole:
         quoted = _is_quoted(_lines(whole))
-    if not quoted:
+    if quoted:
+        yield from _csv_fields(file, _lines(stream), "\t")
+    else:
         for number, line in enumerate(_lines(stream), 1):
             yield number, line.rstrip("\r\n").split("\t")
-        return
-    for number, row in _quoted_rows(_lines(stream)):
-        fields = _split_quoted(row)
-        if fields is None:
-            raise UserError(
-                f"{file}, line {number - len(row) + 1}: a quote is not closed, or not doubled "
-                "within a quoted field"
-            )
-        yield number, [one[2] if one[1] is None else one[1].replace('""', '"') for one in fields]
 
 
 def _is_quoted(lines: Iterable[str]) -> bool:
@@ -310,54 +304,33 @@ def _is_quoted(lines: Iterable[str]) -> bool:
     is valid either way but its quotes would join lines, they are text, too, unless another line has
     doubled quotes inside a quoted field, which nobody types.
     """
-    rows = _quoted_rows(lines)
-    header = _split_quoted(next(rows, (1, [""]))[1])
-    if header is None:
-        return False
-    if all(one[1] is not None for one in header):
-        return True
+    taken: list[str] = []  # the lines of one row
+    rows = csv.reader((taken.append(line) or line for line in lines), "excel-tab", strict=True)  # type: ignore[func-returns-value]
     known = joined = doubled = False
-    right_as_text = len(header) > 1
-    for _, row in rows:
-        right_as_text &= all(line.count("\t") == len(header) - 1 or line.isspace() for line in row)
-        if not any('"' in line for line in row):
-            continue
-        fields = _split_quoted(row)
-        if fields is None:
-            return False
-        contents = [one[1] for one in fields if one[1] is not None]
-        if not all(re.search('["\t\r\n]', content) for content in contents if content):
-            return False
-        joined |= len(row) > 1
-        doubled |= len(row) == 1 and any('""' in content for content in contents)
-        known |= any(contents) or len(header) == 1  # an empty row of one field is quoted
+    right_as_text, tabs = True, -1
+    try:
+        for row in rows:
+            text = "".join(taken).rstrip("\r\n")
+            if tabs < 0:
+                tabs = len(row) - 1
+                if '"' in text and text == _written(row, csv.QUOTE_ALL):
+                    return True
+            right_as_text &= all(line.count("\t") == tabs > 0 or line.isspace() for line in taken)
+            if '"' in text and text != _written(row, csv.QUOTE_MINIMAL):
+                return False
+            known |= '"' in text
+            joined |= len(taken) > 1
+            doubled |= len(taken) == 1 and any('"' in field for field in row)
+            taken.clear()
+    except csv.Error:
+        return False
     return known and (doubled or not (joined and right_as_text))
 
 
-def _quoted_rows(lines: Iterable[str]) -> _Fields:
-    """Yield the lines that one row spans if quotes may contain line breaks."""
-    row: list[str] = []
-    number = quotes = 0
-    for number, line in enumerate(lines, 1):
-        row.append(line)
-        quotes += line.count('"')
-        if quotes % 2 == 0:
-            yield number, row
-            row, quotes = [], 0
-    if row:
-        yield number, row
-
-
-def _split_quoted(row: Sequence[str]) -> list[re.Match[str]] | None:
-    """Match the fields of a row, quoted (group 1) or not (group 2); None if one is malformed."""
-    text = "".join(row).rstrip("\r\n")
-    found: list[re.Match[str]] = []
-    while not found or found[-1][3]:
-        one = _FIELD.match(text, found[-1].end() if found else 0)
-        if one is None:
-            return None
-        found.append(one)
-    return found
+def _written(row: Sequence[str], quoting: Literal[0, 1]) -> str:
+    text = io.StringIO()
+    csv.writer(text, "excel-tab", quoting=quoting, lineterminator="\r\n").writerow(row)
+    return text.getvalue()[:-2]
 
 
 def _whole_lines(file: Path) -> Iterator[str]:
