@@ -98,7 +98,7 @@ class Task(abc.ABC):
 
     A task is built from names and plain values only, so `config` can rebuild it in another process.
     Building one reads and writes no files. The data folder is a path on one machine and is not part
-    of the config.
+    of the config. What a user can mend, in any method, is a `UserError`.
 
     Args:
         preset: name of one of `presets`.
@@ -228,11 +228,7 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def prepare(self) -> None:
-        """Create the data in `data_dir`, unless it is already there.
-
-        Raises:
-            UserError: the folder is not writable, or there is too little data for the options.
-        """
+        """Create the data in `data_dir`, unless it is already there."""
 
     def pending_download(self) -> str:
         """Return what `prepare` would download, such as "trec (0.3 MiB from cogcomp.org)".
@@ -257,20 +253,12 @@ class Task(abc.ABC):
 
     @property
     def training_settings(self) -> TrainingSettings:
-        """`options.training`, with its passes in updates; call `prepare` first.
-
-        Raises:
-            UserError: the settings have passes, but the task does not count them.
-        """
+        """`options.training`, with its passes in updates; call `prepare` first."""
         training = self.options.training
         return training if training.passes is None else training.over(self.batches_per_pass())
 
     def batches_per_pass(self) -> int:
-        """Return the number of training batches in a pass over the prepared data.
-
-        Raises:
-            UserError: the task does not count passes; the default always raises it.
-        """
+        """Return the number of training batches in a pass; by default, it is not known."""
         raise UserError(
             f"training.passes is {self.options.training.passes}: task {self.name} does not count "
             "passes, so it must be none"
@@ -322,35 +310,19 @@ class Task(abc.ABC):
         return True
 
     def resume(self, folder: Path) -> None:
-        """Adopt from a run to be resumed everything that this version would do differently.
-
-        Raises:
-            UserError: a file is damaged.
-        """
+        """Adopt from a run to be resumed everything that this version would do differently."""
         return None
 
     def read_assets(self, folder: Path) -> None:
-        """Restore the `assets` that a run wrote to its folder.
-
-        Raises:
-            UserError: one of them is missing or damaged.
-        """
+        """Restore the `assets` that a run wrote to its folder."""
         return None
 
     @abc.abstractmethod
     def build_model(self) -> keras.Model:
-        """Return a new model, built but not compiled; Keras' global seed sets its initial weights.
-
-        Raises:
-            UserError: the model options do not fit together.
-        """
+        """Return a new, built model, not compiled; Keras' global seed sets its initial weights."""
 
     def initialize(self, model: keras.Model) -> None:
-        """Set the weights that a new run starts from; the default leaves the random ones.
-
-        Raises:
-            UserError: they cannot be loaded.
-        """
+        """Set the weights that a new run starts from; the default leaves the random ones."""
         return None
 
     def rate_factors(self, model: keras.Model) -> dict[str, float]:
@@ -358,11 +330,7 @@ class Task(abc.ABC):
         return {}
 
     def check_model(self, model: keras.Model) -> None:
-        """Reject a model that does not match this task and its assets; the default accepts any.
-
-        Raises:
-            UserError: the model does not match; the message names the difference.
-        """
+        """Reject a model that does not match this task and its assets; the default accepts any."""
         return None
 
     @abc.abstractmethod
@@ -398,9 +366,6 @@ class Task(abc.ABC):
         """Load a file in the form of training data as the split "file", for `measure`.
 
         `columns` has the names of its columns that differ; by default they are as in training.
-
-        Raises:
-            UserError: the file has another form, or a label that the model does not know.
         """
         known = self.options.data.get("columns") if columns is None else columns
         self._file = self._read_file(file, known)
@@ -419,9 +384,6 @@ class Task(abc.ABC):
             model: a trained model of this task.
             split: split of the data to measure on.
             limit: number of examples to measure on; None takes them all.
-
-        Raises:
-            UserError: the split is unknown, or the limit is below 1.
         """
 
     def evaluate(
@@ -445,42 +407,22 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
-        """Return one answer per input, with its log-probability or other values.
-
-        Raises:
-            UserError: `check_input` rejects an input.
-        """
+        """Return one answer per input, with its log-probability or other values."""
 
     def explain(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
-        """Return the answers of `predict` with attention weights, even if `predict` omits them.
-
-        Raises:
-            UserError: `check_input` rejects an input, or the model has no attention.
-        """
+        """Return the answers of `predict` with attention weights, even if `predict` omits them."""
         return self.predict(model, inputs)
 
     @abc.abstractmethod
     def check_input(self, text: str | bytes) -> None:
-        """Reject an input that the task cannot answer.
-
-        Raises:
-            UserError: the input is invalid; the message says what would be valid.
-        """
+        """Reject an input that the task cannot answer, and say what would be valid."""
 
     def texts(self, split: str, limit: int) -> list[str]:
-        """Return the first `limit` inputs of a split, as `predict` and `tokenize` take them.
-
-        Raises:
-            UserError: the split is unknown or the data is missing; the default always raises it.
-        """
+        """Return the first `limit` inputs of a split, as `predict` and `tokenize` take them."""
         raise UserError(f"task {self.name} has no texts to list")
 
     def tokenize(self, texts: Sequence[str]) -> TokenizedTexts:
-        """Return the inputs as the model receives them, with the token at each position.
-
-        Raises:
-            UserError: `check_input` rejects an input; the default always raises it.
-        """
+        """Return the inputs as the model receives them, with the token at each position."""
         raise UserError(f"task {self.name} cannot show what its model attends to")
 
     @abc.abstractmethod
