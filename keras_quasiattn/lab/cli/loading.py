@@ -37,11 +37,7 @@ def load() -> None:
 
 
 def finished_run(run: Path, data_dir: Path = Path("data")) -> "tuple[RunFolder, Task]":
-    """Return the finished run in a folder, and its task.
-
-    Raises:
-        UserError: there is none; a folder without a run is found out before anything slow begins.
-    """
+    """Return the finished run in a folder, found out before anything slow begins, and its task."""
     read_config(run)
     load()
     from keras_quasiattn.lab.training import RunFolder

@@ -165,11 +165,7 @@ def _own_data_preset(
 
 
 def _confirm_download(made: "tasks.Task") -> None:
-    """Ask before downloading data that the user did not name.
-
-    Raises:
-        UserError: the answer is no, or there is nobody to ask.
-    """
+    """Ask before downloading data that the user did not name."""
     missing = made.pending_download()
     if not missing:
         return

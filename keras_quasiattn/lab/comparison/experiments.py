@@ -165,20 +165,15 @@ def read_experiments(file: str | Path) -> list[Table]:
     Keys before the first `[[table]]` are defaults for all tables. A table has:
 
     - `name`, `title`, `note`, `paper` (a description of the paper's results);
-    - `task`, `presets` (a row without a `preset` runs on each), `set` (options of all rows, such as
-      `set.training.steps = 600` or `set = {"training.steps" = 600}`);
+    - `task`, `presets` (a row without a `preset` runs on each), `set` (options of all rows);
     - `rows`, each with `model`, and optionally `name`, `preset`, `set`, `against`, and `paper`
       (text, or text by preset). A row without `model` only shows the paper's results;
     - or `model`, `attentions` and `attention_options`, for one row per attention;
-    - `grid`, `choose`, `seeds`, `split`, `limit`, `policy`, `records` as in `Table`; `records` is
-      relative to the file;
+    - `grid`, `choose`, `seeds`, `split`, `limit`, `policy`, `records` (relative to the file) as in
+      `Table`;
     - `figures`: the metrics to show: for each heading, the name of a metric, or a list of name,
       divisor and number of decimals;
     - `data`: display names of the data, by preset.
-
-    Raises:
-        UserError: the file cannot be read or is not TOML, or a key, task, preset, model, attention
-            or option is unknown or missing; the message names the file and the table.
     """
     file = Path(file)
     try:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -173,17 +173,19 @@ class _Work:
     def _job(self, kind: str, row: Row, **others: Any) -> Job:
         return dataclasses.replace(self._like, kind=kind, row=row, **others)
 
-    def _do(self, jobs: Sequence[Job], done: Callable[[Job, Any], None], **others: Any) -> None:
-        waiting = list(jobs)
+    def _do(self, jobs: Sequence[Job], **others: Any) -> Iterator[tuple[Job, Any]]:
+        """Yield the jobs with their results."""
+        waiting, done = list(jobs), list[tuple[Job, Any]]()
         if waiting:
             run_jobs(
                 lambda: waiting.pop(0) if waiting else None,
                 do,
-                done,
+                lambda job, result: done.append((job, result)),
                 number=min(self._processes, len(waiting)),
                 log=self._log,
                 **others,
             )
+        yield from done
 
     def measure_costs(self) -> None:
         """Measure the cost of each attention, and the simple baselines on the same examples."""
@@ -192,23 +194,20 @@ class _Work:
         if not self._simple:
             jobs.append(self._job("baselines", self._plan.rows[0], split=self._table.split))
 
-        def done(job: Job, result: Any) -> None:
-            if isinstance(result, (Lost, Failed)):
-                if job.kind == "baselines":
-                    self._simple = {"error": str(result)}
-                return
-            if job.kind == "cost":
-                self._costs[job.row.name] = result
-            else:
-                self._simple = {name: dict(one.figures) for name, one in result.items()}
-                for name, one in result.items():
-                    if one.items is not None:
-                        write_items(self._folder / "items" / f"{name}.npy", one.items)
-
         if jobs:
             self._shown.say(f"{self._table.title}: measuring costs")
         with self._shown.busy("measuring costs"):
-            self._do(jobs, done, fresh=True)
+            for job, result in self._do(jobs, fresh=True):
+                lost = isinstance(result, (Lost, Failed))
+                if job.kind == "cost" and not lost:
+                    self._costs[job.row.name] = result
+                elif job.kind == "baselines" and lost:
+                    self._simple = {"error": str(result)}
+                elif job.kind == "baselines":
+                    self._simple = {name: dict(one.figures) for name, one in result.items()}
+                    for name, one in result.items():
+                        if one.items is not None:
+                            write_items(self._folder / "items" / f"{name}.npy", one.items)
         write_json(self._folder / _COSTS, self._costs)
         if "error" not in self._simple:
             write_json(self._folder / _SIMPLE, self._simple)
@@ -298,14 +297,9 @@ class _Work:
             for row in self._plan.rows
             if (records := self._plan.records(row))
         ]
-        found: dict[str, Any] = {}
-
-        def done(job: Job, result: Any) -> None:
-            if isinstance(result, list) and result:
-                found[job.row.name] = result[0]
-
         with self._shown.busy("drawing the matrices"):
-            self._do(jobs, done)
+            results = list(self._do(jobs))
+        found = {job.row.name: one[0] for job, one in results if isinstance(one, list) and one}
         ordered = {row.name: found[row.name] for row in self._plan.rows if row.name in found}
         return [side_by_side(text, ordered)] if ordered else []
 

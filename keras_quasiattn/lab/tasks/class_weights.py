@@ -11,8 +11,7 @@ from keras import ops
 def balanced_weights(counts: np.ndarray) -> np.ndarray:
     """Return the weight of each class, N/(classes·count), which gives all equal total weight.
 
-    The mean over the N rows is 1, so the learning rate has the same effect as without weights. A
-    class without rows has weight 0 and is not counted.
+    The mean over the N rows is 1. A class without rows has weight 0 and is not counted.
 
     >>> balanced_weights(np.array([1, 3, 0])).tolist()
     [2.0, 0.6666666865348816, 0.0]

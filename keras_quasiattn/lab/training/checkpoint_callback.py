@@ -34,17 +34,10 @@ class OnlyMeasured(keras.callbacks.Callback):
 class CheckpointCallback(keras.callbacks.Callback):
     """Write the history, then the checkpoint, then the curves, at the end of each Keras epoch.
 
-    An epoch has the updates between two checkpoints. The checkpoint is authoritative: the next
-    start drops rows of the history beyond it. Nothing is therefore lost or duplicated, even if the
-    process ends between two writes. A loss that is not finite is an error; the last checkpoint
-    stays.
-
-    Args:
-        folder: the run folder.
-        checkpoints: the run's checkpoints.
-        start: the update from which training starts or resumes.
-        settings: the task's settings.
-        writes: whether this process writes the files; only one of several workers does.
+    An epoch has the updates between two checkpoints; the first one is `start`. The checkpoint is
+    authoritative: the next start drops rows of the history beyond it. Nothing is therefore lost or
+    duplicated, even if the process ends between two writes. Only one of several workers `writes`.
+    A loss that is not finite is an error; the last checkpoint stays.
     """
 
     def __init__(

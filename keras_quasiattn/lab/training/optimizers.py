@@ -136,15 +136,6 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     Tensor2Tensor counts s from 0, so its first update has rate zero; here s counts from 1.
 
-    Args:
-        peak: the highest rate.
-        warmup_steps: updates until the peak; 0 starts at the peak.
-        decay: name of the decay d.
-        steps: total number of updates, at least 1; only "linear" and "cosine" use it.
-
-    Raises:
-        ValueError: an unknown decay.
-
     >>> schedule = WarmupSchedule(peak=1.0, warmup_steps=4, decay="inverse_square_root", steps=100)
     >>> [round(float(schedule(step)), 2) for step in (0, 3, 15)]
     [0.25, 1.0, 0.5]
