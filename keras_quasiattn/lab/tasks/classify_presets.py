@@ -194,7 +194,7 @@ PRESETS: dict[str, Preset] = {
             "training.steps": 1000,
             "training.checkpoint_every": 100,
             # On 4,000 film reviews, 15 runs of three attentions at three rates had their least
-            # loss after 200 or 300 updates; three more periods chose the same checkpoints as 6.
+            # loss after 200 or 300 updates; three more chose the same checkpoints as 6.
             "training.patience": 3,
             "training.passes": 10,
         },

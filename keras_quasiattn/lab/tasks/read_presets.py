@@ -59,10 +59,10 @@ MODELS = tuple(_MODELS)
 
 
 def _preset(
-    summary: str, periods: int, every: int, data: Mapping[str, Any] | None = None, **model: Any
+    summary: str, checkpoints: int, every: int, data: Mapping[str, Any] | None = None, **model: Any
 ) -> Preset:
     """Return a preset that measures the validation F1 every `every` updates and keeps the best."""
-    training = constant_rate(periods * every, every, 32, clip_norm=5.0, select="f1")
+    training = constant_rate(checkpoints * every, every, 32, clip_norm=5.0, select="f1")
     return Preset(summary, {**_DATA, **(data or {})}, {}, training, models_of(_MODELS, model))
 
 

@@ -62,6 +62,10 @@ class RunFolder:
     def __init__(self, path: Path, config: Mapping[str, Any]) -> None:
         self.path = path
         self.config = config
+        self.model_file = path / "model.keras"
+        self.checkpoints = path / "checkpoints"
+        self.tensorboard = path / "tensorboard"
+        self._history = path / "history.jsonl"
 
     @classmethod
     def prepare_empty(cls, path: str | Path) -> None:
@@ -148,25 +152,6 @@ class RunFolder:
     def noted(self) -> dict[str, Any]:
         """The entry `data` for every record of metrics, if the run has one."""
         return {"data": self.config["data"]} if self.config.get("data") else {}
-
-    @property
-    def model_file(self) -> Path:
-        """Path of the finished model."""
-        return self.path / "model.keras"
-
-    @property
-    def checkpoints(self) -> Path:
-        """Folder of the checkpoints."""
-        return self.path / "checkpoints"
-
-    @property
-    def _history(self) -> Path:
-        return self.path / "history.jsonl"
-
-    @property
-    def tensorboard(self) -> Path:
-        """Folder of the TensorBoard curves."""
-        return self.path / "tensorboard"
 
     def require_finished(self) -> None:
         """Check that the run is finished; the error says how many updates are done."""
