@@ -160,12 +160,6 @@ def _power(base: float, exponent: float) -> Any:
     return base**exponent
 
 
-def _root(number: float) -> float:
-    if number < 0:
-        raise ProgramError("cannot take the root of a negative number")
-    return math.sqrt(number)
-
-
 def _check_order(*values: Any) -> None:
     kinds = {kind_of(value) for value in values}
     if len(kinds) > 1 or not kinds <= _SCALARS:
@@ -209,40 +203,20 @@ def _append(array: list, value: Any) -> list:
     return [*array, value]
 
 
-def _split(text: str, delimiter: str) -> list[str]:
-    if not delimiter:
-        raise ProgramError("str_split needs a delimiter that is not empty")
-    return [part for part in text.split(delimiter) if part]
-
-
-def _insert(dictionary: dict, key: Any, value: Any) -> dict:
-    for kind in (kind_of(key), kind_of(value)):
-        if kind not in _SCALARS:
-            raise ProgramError(
-                f"a dictionary can only hold numbers, truth values and strings, not {kind}"
-            )
-    return {**dictionary, key: value}
-
-
 def _is_prime(number: float) -> bool:
-    return number > 1 and all(number % divisor for divisor in _range(2, 1 + _root(number)))
-
-
-def _digits(number: float) -> list[int]:
-    if type(number) is not int:
-        raise ProgramError(f"digits needs an integer, not {number}")
-    return [int(digit) for digit in str(abs(number))]
+    return number > 1 and all(number % divisor for divisor in _range(2, 1 + math.sqrt(number)))
 
 
 _LESS_OR_EQUAL = _ordered(operator.le)
 
 # By the kinds of the arguments ("any" is all but a function): names, and implementations, which may
-# raise ProgramError or ArithmeticError.
+# raise any error of Python for values that they cannot take.
 _DEFINITIONS: Final[dict[str, dict[str, Callable[..., Any]]]] = {
     "number": {
-        **{"sqrt": _root, "square": lambda number: number * number, "abs": abs},
+        **{"sqrt": math.sqrt, "abs": abs, "is_prime": _is_prime},
+        "square": lambda number: number * number,
         "floor": _whole,  # rounds towards zero, as in the published tests
-        **{"is_prime": _is_prime, "digits": _digits},
+        "digits": lambda number: [int(digit) for digit in str(abs(number))],
     },
     "number, number": {
         **{"+": operator.add, "-": operator.sub, "*": operator.mul, "/": _divide},
@@ -259,7 +233,8 @@ _DEFINITIONS: Final[dict[str, dict[str, Callable[..., Any]]]] = {
     },
     "string": {"strlen": len},
     "string, string": {
-        **{"str_concat": operator.add, "str_split": _split, "str_min": min, "str_max": max}
+        **{"str_concat": operator.add, "str_min": min, "str_max": max},
+        "str_split": lambda text, delimiter: [part for part in text.split(delimiter) if part],
     },
     "number, string": {"str_index": lambda index, text: _element(text, index)},
     "type": {"array-new": lambda _: []},
@@ -277,7 +252,7 @@ _DEFINITIONS: Final[dict[str, dict[str, Callable[..., Any]]]] = {
         "contains": lambda array, value: any(are_equal(one, value) for one in array),
     },
     "type, type": {"dict-new": lambda _key, _value: {}},
-    "dictionary, any, any": {"dict-insert": _insert},
+    "dictionary, any, any": {"dict-insert": lambda known, key, value: {**known, key: value}},
     "dictionary": {"dict-keys": lambda dictionary: _sort(tuple(dictionary))},
 }
 
@@ -534,7 +509,9 @@ def _computed(function: Function, arguments: Sequence[Any]) -> Any:
     assert function.compute is not None  # noqa: S101 (for the type checker)
     try:
         value = function.compute(*arguments)
-    except ArithmeticError as error:
+    except ProgramError:
+        raise
+    except (ArithmeticError, TypeError, ValueError) as error:
         raise ProgramError(f"{function.name}: {error}") from None
     if type(value) is int and value.bit_length() > MAX_INTEGER_BITS:
         raise ProgramError(f"an integer has more than {MAX_INTEGER_BITS} bits")
