@@ -43,7 +43,8 @@ POLICY = click.option(
     shell_complete=names(POLICIES),
     help="Precision: float32, mixed_float16 or mixed_bfloat16.",
 )
-QUIET = click.option("--quiet", is_flag=True, help="No progress.")
+_SHOWN: dict[str, Any] = {"default": True, "show_default": False}
+QUIET = click.option("--quiet", "progress", flag_value=False, **_SHOWN, help="No progress.")
 COLUMNS = click.option(
     "--columns",
     metavar="NAME=YOURS,...",

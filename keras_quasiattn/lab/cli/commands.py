@@ -67,27 +67,18 @@ cli.add_command(list_tasks)
 )
 @QUIET
 @click.pass_obj
-def train(
-    arguments: Sequence[str], made: "Task", path: Path, policy: str, strategy: str, quiet: bool
-) -> None:
+def train(arguments: Sequence[str], made: "Task", path: Path, **options: Any) -> None:
     """Train TASK in a run folder, or continue an interrupted run."""
     from keras_quasiattn.lab import training
 
-    command = ["quasiattn", *arguments]
-    options: dict[str, Any] = {
-        "policy": policy,
-        "strategy": strategy,
-        "progress": not quiet,
-        "command": command,
-    }
-    _say(training.train(made, path, **options))
+    _say(training.train(made, path, **options, command=["quasiattn", *arguments]))
 
 
 @cli.command(epilog="quasiattn finish runs/mine")
 @RUN
 @DATA_DIR
 @QUIET
-def finish(run: Path, data_dir: Path, quiet: bool) -> None:
+def finish(run: Path, data_dir: Path, progress: bool) -> None:
     """End the run in folder RUN early: its best checkpoint becomes the finished model.
 
     The train command, started again, still continues the run.
@@ -96,7 +87,7 @@ def finish(run: Path, data_dir: Path, quiet: bool) -> None:
     load()
     from keras_quasiattn.lab import training
 
-    _say(training.finish(run, data_dir, progress=not quiet))
+    _say(training.finish(run, data_dir, progress=progress))
 
 
 def _say(folder: "RunFolder") -> None:
@@ -144,30 +135,13 @@ def _say(folder: "RunFolder") -> None:
 @QUIET
 @click.pass_obj
 def tune(
-    arguments: Sequence[str],
-    made: "Task",
-    path: Path,
-    wanted: tuple[str, ...],
-    method: str,
-    trials: int,
-    folds: int,
-    policy: str,
-    quiet: bool,
+    arguments: Sequence[str], made: "Task", path: Path, wanted: tuple[str, ...], **options: Any
 ) -> None:
     """Search TASK's options, scored on the validation data, and keep the best run."""
     from keras_quasiattn import tuning
 
     chosen = dict(assignments("--try", wanted, "model.units=50,100")) if wanted else None
-    best = tuning.search(
-        made,
-        tuning.search_space(made, chosen),
-        path,
-        method=method,
-        trials=trials,
-        folds=folds,
-        policy=policy,
-        progress=not quiet,
-        command=["quasiattn", *arguments],
-    )
+    space, command = tuning.search_space(made, chosen), ["quasiattn", *arguments]
+    best = tuning.search(made, space, path, **options, command=command)
     if best is not None:
         _say(best)

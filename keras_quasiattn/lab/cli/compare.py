@@ -42,11 +42,7 @@ def compare_files(
     files: Sequence[Path],
     show: bool,
     tables: Sequence[str],
-    vectors: Path | None,
-    runs: Path,
-    processes: int | None,
-    data_dir: Path,
-    quiet: bool,
+    **options: Any,
 ) -> None:
     """Train the runs that the tables in FILES lack, and show the tables.
 
@@ -67,15 +63,7 @@ def compare_files(
         load()
         from keras_quasiattn.lab.comparison.of_files import train_tables
 
-        failed = train_tables(
-            chosen,
-            runs,
-            data_dir=data_dir,
-            vectors=vectors,
-            processes=processes,
-            progress=not quiet,
-            command=["quasiattn", *arguments],
-        )
+        failed = train_tables(chosen, **options, command=["quasiattn", *arguments])
     recorded: dict[Path, Recorded] = {}
     for table in chosen:
         if table.records not in recorded:
@@ -161,13 +149,9 @@ def compare(
     arguments: Sequence[str],
     made: "Task",
     attentions: tuple[str, ...],
-    seeds: int,
-    rates: tuple[float, ...],
     folder: Path | None,
-    limit: int | None,
-    processes: int | None,
-    policy: str,
-    quiet: bool,
+    progress: bool,
+    **options: Any,
 ) -> None:
     """Compare attentions on TASK: equal options, each at its best rate, with a verdict.
 
@@ -184,13 +168,8 @@ def compare(
     if made.measured_split != "test" and "data.test_share" in made.options.options():
         made = _with_test_split(made)
     folder = folder or Path("comparisons") / f"{made.name}-{_data_of(made)}"
-    comparison = compare_task(
-        made,
-        folder,
-        Settings(names, seeds, rates, limit, policy, processes),
-        progress=not quiet,
-        command=["quasiattn", *arguments],
-    )
+    command, settings = ["quasiattn", *arguments], Settings(names, **options)
+    comparison = compare_task(made, folder, settings, progress=progress, command=command)
     click.echo(comparison.table())
     if comparison.best is None:
         raise UserError(f"every run failed: see {folder / 'processes.log'}")

@@ -49,12 +49,11 @@ def export(
     run: Path,
     place: Path,
     target: str,
-    name: str | None,
-    version: int | None,
     mode: str | None,
     limit: int,
     compiled: bool,
     data_dir: Path,
+    **options: Any,
 ) -> None:
     """Export the finished run in folder RUN for TensorFlow Serving or another runtime.
 
@@ -73,7 +72,7 @@ def export(
     with waiting("exporting"):
         notes: list[str] = []
         quantized = serving.quantize(folder, made, mode, limit=limit) if mode else None
-        options: dict[str, Any] = {"name": name, "version": version, "quantized": quantized}
+        options["quantized"] = quantized
         if target == "savedmodel":
             version_folder = serving.export(folder, made, place, compiled=compiled, **options)
             told = [str(version_folder)]
@@ -130,15 +129,7 @@ def serve_check(path: Path, repetitions: int) -> None:
 @click.option("--limit", type=COUNT, default=1000, help="Examples of it to measure on.")
 @click.option("--results", type=FILE, help="Recorded results, for accuracy against density.")
 @DATA_DIR
-def report(
-    runs: tuple[Path, ...],
-    target: Path,
-    inputs: tuple[str, ...],
-    split: str | None,
-    limit: int,
-    results: Path | None,
-    data_dir: Path,
-) -> None:
+def report(runs: tuple[Path, ...], target: Path, **options: Any) -> None:
     """Write one HTML page on what the models in folders RUNS reached, read and learned.
 
     RUNS are run folders or exported models. The page has their figures beside a bag of words, right
@@ -151,7 +142,6 @@ def report(
     load()
     from keras_quasiattn.report import write_report
 
-    options: dict[str, Any] = {"inputs": inputs, "split": split, "limit": limit}
     with waiting("writing the report"):
-        page, *figures = write_report(runs, target, results=results, data_dir=data_dir, **options)
+        page, *figures = write_report(runs, target, **options)
     click.echo(json.dumps({"page": str(page), "figures": len(figures)}))
