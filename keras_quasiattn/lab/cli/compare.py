@@ -102,11 +102,6 @@ def _repeated(arguments: Sequence[str]) -> Iterator[str]:
         yield argument
 
 
-def _model_with_attention(task: Any, preset: str) -> str:
-    """Return the task's first model that takes any attention, whatever the preset."""
-    return models_with_attention(task)[0]
-
-
 @cli.command(
     cls=CompareCommand,
     epilog="quasiattn compare classify --preset letters --attention coda sigmoid sparsemax\n"
@@ -118,7 +113,7 @@ def _model_with_attention(task: Any, preset: str) -> str:
     "Started again after an interruption, the same command continues. With more seeds, rates or\n"
     "attentions, it adds to what is there.",
 )
-@functools.partial(makes_task, usual_model=_model_with_attention)
+@functools.partial(makes_task, usual_model=lambda task, preset: models_with_attention(task)[0])
 @click.option(
     "--attention",
     "attentions",
@@ -165,23 +160,17 @@ def compare(
     names = [one for given in attentions for one in given.split(",")]
     if _ALL in names:
         names = sorted(ATTENTIONS)
-    if made.measured_split != "test" and "data.test_share" in made.options.options():
-        made = _with_test_split(made)
-    folder = folder or Path("comparisons") / f"{made.name}-{_data_of(made)}"
+    given = made.options.options()
+    if made.measured_split != "test" and "data.test_share" in given:
+        # A fifth of the user's texts are held out for the end.
+        config = {**made.config(), "options": {**given, "data.test_share": 0.2}}
+        made = type(made).from_config(config, made.data_dir)
+    train = given.get("data.train")
+    data = Path(str(train).split(",")[0]).stem if train else made.preset
+    folder = folder or Path("comparisons") / f"{made.name}-{data}"
     command, settings = ["quasiattn", *arguments], Settings(names, **options)
     comparison = compare_task(made, folder, settings, progress=progress, command=command)
     click.echo(comparison.table())
     if comparison.best is None:
         raise UserError(f"every run failed: see {folder / 'processes.log'}")
     click.echo(f"\npage: {folder / 'comparison.html'}\nbest run: {folder / 'best'}")
-
-
-def _with_test_split(made: "Task") -> "Task":
-    """Return the task with a fifth of the user's texts held out for the end."""
-    options = {**made.options.options(), "data.test_share": 0.2}
-    return type(made).from_config({**made.config(), "options": options}, made.data_dir)
-
-
-def _data_of(made: "Task") -> str:
-    train = made.options.data.get("train")
-    return Path(str(train).split(",")[0]).stem if train else made.preset

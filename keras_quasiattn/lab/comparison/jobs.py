@@ -1,6 +1,7 @@
 """The jobs of a comparison's processes: measure costs, train and measure, or compute heat maps."""
 
 import io
+import resource
 import statistics
 import time
 from collections.abc import Iterable, Mapping
@@ -111,7 +112,8 @@ def _cost(job: Job) -> dict[str, float]:
             verbose=0,
         )
         # The first update includes compilation.
-        memory, overhead = _resident_peak(), clock.starts[1] - began
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # in KiB on Linux
+        overhead = clock.starts[1] - began
         signature = task.serving_signature(model)
         text = task.example
         arguments = [tf.constant([column]) for column in signature.columns(text)]
@@ -139,13 +141,6 @@ class _Clock(keras.callbacks.Callback):
 
     def on_train_batch_begin(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
         self.starts.append(time.perf_counter())
-
-
-def _resident_peak() -> float:
-    """Return the peak memory of this process so far, in MiB."""
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # KiB on Linux
 
 
 def _examples(job: Job) -> list[Any]:

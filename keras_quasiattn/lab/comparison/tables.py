@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from keras_quasiattn.lab.comparison.experiments import Figure, Table
+from keras_quasiattn.lab.comparison.experiments import Table
 from keras_quasiattn.lab.comparison.outcomes import BASELINES, ENOUGH, Line, Recorded, grid, outcome
 
 FEW: Final = "\\* fewer than three seeds, which rank nothing."
@@ -45,45 +45,34 @@ def _cells(table: Table, lines: Sequence[Line]) -> list[list[str]]:
     """Return headings and cells without columns that are empty in every row."""
     compared = {line.row.against for line in lines if line.difference}
     over = f" over {compared.pop()}" if len(compared) == 1 else ""
-    columns = {
-        "data": [table.data.get(line.row.preset, line.row.preset) for line in lines],
-        "model": [line.row.name for line in lines],
-        f"paper: {table.paper}": [", ".join(line.row.paper.split()) for line in lines],
+    rows = [_row(table, line, over) for line in lines]
+    one_set = len({row["data"] for row in rows}) == 1 < len(rows)
+    kept = [name for name in rows[0] if any(row[name] for row in rows)][one_set:]
+    return [kept, *([row[name] for name in kept] for row in rows)]
+
+
+def _row(table: Table, line: Line, over: str) -> dict[str, str]:
+    runs, found, digits = len(line.runs), line.difference, table.main.digits
+    difference = (
+        f"{found.text(digits)}{'' if over else f' over {line.row.against}'}" if found else ""
+    )
+    measured = f"{runs}{'*' if runs < ENOUGH else ''}" if runs else ""
+    return {
+        "data": table.data.get(line.row.preset, line.row.preset),
+        "model": line.row.name,
+        f"paper: {table.paper}": ", ".join(line.row.paper.split()),
         **{
-            heading: [_figure(line, heading, figure) for line in lines]
+            heading: line.figures[heading].text(figure.digits) if heading in line.figures else ""
             for heading, figure in table.figures.items()
         },
-        **{name: [_baseline(table, line, name) for line in lines] for name in BASELINES},
-        "seeds": [_seeds(line) for line in lines],
-        f"difference{over}, 95% interval": [_difference(table, line, bool(over)) for line in lines],
-        "verdict": [line.difference.verdict if line.difference else "" for line in lines],
+        **{
+            name: f"{line.baselines[name]:.{digits}f}" if name in line.baselines else ""
+            for name in BASELINES
+        },
+        "seeds": measured or ("not run" if line.row.model else ""),
+        f"difference{over}, 95% interval": difference,
+        "verdict": found.verdict if found else "",
     }
-    if len(set(columns["data"])) == 1 and len(lines) > 1:
-        del columns["data"]
-    kept = {heading: cells for heading, cells in columns.items() if any(cells)}
-    return [list(kept), *(list(row) for row in zip(*kept.values(), strict=True))]
-
-
-def _figure(line: Line, heading: str, figure: Figure) -> str:
-    return line.figures[heading].text(figure.digits) if heading in line.figures else ""
-
-
-def _baseline(table: Table, line: Line, name: str) -> str:
-    value = line.baselines.get(name)
-    return "" if value is None else f"{value:.{table.main.digits}f}"
-
-
-def _seeds(line: Line) -> str:
-    if not line.runs:
-        return "not run" if line.row.model else ""
-    return f"{len(line.runs)}{'*' if len(line.runs) < ENOUGH else ''}"
-
-
-def _difference(table: Table, line: Line, named: bool) -> str:
-    if line.difference is None:
-        return ""
-    text = line.difference.text(table.main.digits)
-    return text if named else f"{text} over {line.row.against}"
 
 
 def _chosen(table: Table, recorded: Recorded) -> Iterator[str]:

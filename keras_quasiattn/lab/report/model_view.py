@@ -19,7 +19,7 @@ from keras_quasiattn.lab.training.attention_summaries import read_attention
 from keras_quasiattn.lab.training.checkpoints import Checkpoints, assign
 from keras_quasiattn.report.attention_figures import AttentionFigures, shares
 from keras_quasiattn.report.figures import Drawing, density_by_length, heat_map, histograms
-from keras_quasiattn.report.heat_maps import Example, HeatMap, from_answer, heat_maps
+from keras_quasiattn.report.heat_maps import Example, from_answer, heat_maps
 from keras_quasiattn.report.page_writer import Section, summary
 
 # Titles of matrices, by layer and by name of the matrix.
@@ -167,15 +167,15 @@ def _example(
     tokens = {side: rows[0] for side, rows in texts.tokens.items()}
     # A map with one row of weights is already shown on the tokens of the answer.
     weighed = "tokens" in answer and "weights" in answer
-    shown = [one for one in heat_maps(maps, tokens) if not (weighed and _has_one_row(one))]
+    shown = [
+        one
+        for one in heat_maps(maps, tokens)
+        if not weighed or any(len(panel.rows) > 1 for panel in one.panels)
+    ]
     titles = {
         one.layer: {key: recorded.label for key, recorded in one.matrices.items()} for one in maps
     }
     return Example(f"{name}: {text}", summary(answer), shown), titles
-
-
-def _has_one_row(shown: HeatMap) -> bool:
-    return all(len(panel.rows) == 1 for panel in shown.panels)
 
 
 def _from_checkpoints(folder: RunFolder, model: keras.Model, inputs: Any) -> list[dict[str, Any]]:

@@ -30,7 +30,12 @@ class Workers:
     def __init__(self, strategy: tf.distribute.Strategy) -> None:
         self._strategy = strategy
         self.several = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
-        self.is_chief = not self.several or _is_chief(strategy.cluster_resolver)
+        self.is_chief = not self.several
+        if self.several:
+            resolver = strategy.cluster_resolver
+            alone = "chief" not in resolver.cluster_spec().jobs
+            first = "worker" if alone else "chief"
+            self.is_chief = (resolver.task_type, resolver.task_id) == (first, 0)
 
     def broadcast_from_chief(self, number: int) -> int:
         """Wait until all workers have made this call, and return the chief's number."""
@@ -74,9 +79,3 @@ class Workers:
                 "another worker has stopped or cannot be reached: start all workers again "
                 "with the same arguments, and the run continues from its last checkpoint"
             ) from error
-
-
-def _is_chief(resolver: tf.distribute.cluster_resolver.ClusterResolver) -> bool:
-    if resolver.task_type == "worker":
-        return resolver.task_id == 0 and "chief" not in resolver.cluster_spec().jobs
-    return resolver.task_type == "chief"
