@@ -176,11 +176,7 @@ def _load_openvino(path: Path) -> Answer:
 
 RUNTIMES: Final = {
     "onnx": Runtime(
-        "ONNX Runtime",
-        ("onnx", "tf2onnx", "onnxruntime"),
-        "model.onnx",
-        _write_onnx,
-        _load_onnx,
+        "ONNX Runtime", ("onnx", "tf2onnx", "onnxruntime"), "model.onnx", _write_onnx, _load_onnx
     ),
     "litert": Runtime(
         "LiteRT", ("ai_edge_litert",), "model.tflite", _export_as("litert"), _load_litert

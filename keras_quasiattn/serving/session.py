@@ -27,10 +27,7 @@ Call = tuple[Mapping[str, np.ndarray], Sequence[str]]
 
 
 def run_session(
-    path: Path,
-    requests: Sequence[Call],
-    timed: Sequence[tuple[Call, int]],
-    seconds: float = 900.0,
+    path: Path, requests: Sequence[Call], timed: Sequence[tuple[Call, int]], seconds: float = 900.0
 ) -> tuple[list[list[np.ndarray]], list[list[float]]]:
     """Return the answers to some requests, and the times of repeated calls in seconds.
 

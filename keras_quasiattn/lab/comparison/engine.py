@@ -48,14 +48,7 @@ class Engine:
                 f"{len(waiting)} runs to train, {self._processes} at once: "
                 f"{takes if known else 'the time is known after the first'}"
             )
-        run_jobs(
-            self._next,
-            do,
-            self._done,
-            number=self._processes,
-            log=self._log,
-            tick=self._tick,
-        )
+        run_jobs(self._next, do, self._done, number=self._processes, log=self._log, tick=self._tick)
 
     def _next(self) -> Job | None:
         for plan in self._plans:

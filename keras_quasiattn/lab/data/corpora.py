@@ -510,8 +510,7 @@ class QuestionCorpus(_Corpus):
         _quasar("short"),
         _quasar("long"),
         CorpusConfig(
-            name="search_qa",
-            splits=_splits(_questions(read_search_qa), "searchqa/{}", _SEARCH_QA),
+            name="search_qa", splits=_splits(_questions(read_search_qa), "searchqa/{}", _SEARCH_QA)
         ),
     ]
 

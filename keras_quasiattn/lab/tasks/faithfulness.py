@@ -9,8 +9,7 @@ _TEXTS, _BATCH = 1000, 100
 
 
 def faithfulness(
-    answers: Sequence[Mapping[str, Any]],
-    probabilities_of: Callable[[list[list[str]]], np.ndarray],
+    answers: Sequence[Mapping[str, Any]], probabilities_of: Callable[[list[list[str]]], np.ndarray]
 ) -> dict[str, float]:
     """Return how much probability answers lose without their open words, and with only those.
 

@@ -25,10 +25,7 @@ from keras_quasiattn.lab.tasks.measured import Measured, judge_texts
 from keras_quasiattn.lab.tasks.task import TokenizedTexts
 from keras_quasiattn.lab.text import ByteTokenizer
 from keras_quasiattn.metrics import SequenceAccuracy
-from keras_quasiattn.models import (
-    Transformer,
-    greedy_search,
-)
+from keras_quasiattn.models import Transformer, greedy_search
 
 _SHUFFLE_BUFFER = 16_000  # the rows are already shuffled on disk
 _UNIVERSAL_MODELS = ("universal", "universal_coda")

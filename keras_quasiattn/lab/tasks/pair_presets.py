@@ -59,11 +59,7 @@ _CONFLICT: Mapping[str, Any] = {**_SIAMESE, "difference": "absolute"}
 _MODELS: Mapping[str, Mapping[str, Any]] = {
     # As in the paper's equations: for word vectors of length 1 the outputs of F are so small that
     # the scaling by 1/units would make M nearly 0 everywhere.
-    "decomposable_coda": {
-        **_NETWORK,
-        **_PLAIN,
-        **attention("coda", scaling="none"),
-    },
+    "decomposable_coda": {**_NETWORK, **_PLAIN, **attention("coda", scaling="none")},
     "decomposable": {**_NETWORK, **_PLAIN, **attention()},
     "mixture": {
         **_NETWORK,

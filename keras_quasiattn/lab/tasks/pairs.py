@@ -189,11 +189,7 @@ class Pairs(PairTask, ClassTask):
             _INFERENCE,
             "multi_nli",
             _NLI,
-            {
-                "train": "train",
-                "validation": "validation_matched",
-                "test": "validation_mismatched",
-            },
+            {"train": "train", "validation": "validation_matched", "test": "validation_mismatched"},
         ),
         "scitail": pair_source(_INFERENCE, "sci_tail", _NLI),
         "dialogue_nli": pair_source("i like dogs .\ti have two dogs .", config="dialogue_nli"),

@@ -31,13 +31,7 @@ from keras_quasiattn.lab.data import (
 )
 from keras_quasiattn.lab.data.algolisp.problems import programs_from_file
 from keras_quasiattn.lab.tasks.attention_options import attention_of
-from keras_quasiattn.lab.tasks.batches import (
-    FILE,
-    as_bytes,
-    chosen_examples,
-    counted,
-    plain,
-)
+from keras_quasiattn.lab.tasks.batches import FILE, as_bytes, chosen_examples, counted, plain
 from keras_quasiattn.lab.tasks.data_summary import summarize
 from keras_quasiattn.lab.tasks.decoded_task import TEXT, DecodedTask
 from keras_quasiattn.lab.tasks.measured import Measured, judge_texts
@@ -56,12 +50,7 @@ from keras_quasiattn.metrics import (
     perplexity,
     program_accuracy,
 )
-from keras_quasiattn.models import (
-    Seq2Seq,
-    Transformer,
-    beam_search,
-    with_limits,
-)
+from keras_quasiattn.models import Seq2Seq, Transformer, beam_search, with_limits
 
 _PIECES = "pieces.model"
 _SHOWN_CHARACTERS = 40

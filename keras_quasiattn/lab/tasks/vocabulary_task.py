@@ -18,13 +18,7 @@ from keras_quasiattn.lab.data import (
     fill_last_batch,
     training_batches,
 )
-from keras_quasiattn.lab.tasks.batches import (
-    as_bytes,
-    chosen_examples,
-    counted,
-    joined,
-    weights_of,
-)
+from keras_quasiattn.lab.tasks.batches import as_bytes, chosen_examples, counted, joined, weights_of
 from keras_quasiattn.lab.tasks.class_weights import ClassWeighted, balanced_weights
 from keras_quasiattn.lab.tasks.data_summary import summarize
 from keras_quasiattn.lab.tasks.task import Task, TokenizedTexts, plain_tokens
