@@ -47,20 +47,10 @@ def flat_figures(baselines: Mapping[str, Measured]) -> dict[str, float]:
     }
 
 
-def judge(
-    inputs: Iterable[str],
-    expected: Iterable[str],
-    given: Iterable[str],
-    right: Iterable[Any],
-    confidence: Iterable[Any],
-) -> list[Judged]:
-    """Judge one example per value; all arguments have the same length."""
-    return [
-        Judged(text, wanted, got, bool(hit), float(sure))
-        for text, wanted, got, hit, sure in zip(
-            inputs, expected, given, right, confidence, strict=True
-        )
-    ]
+def judge(*columns: Iterable[Any]) -> list[Judged]:
+    """Judge one example per value of the columns, which are the fields of `Judged`."""
+    rows = zip(*columns, strict=True)
+    return [Judged._make((*texts, bool(right), float(sure))) for *texts, right, sure in rows]
 
 
 def judge_classes(

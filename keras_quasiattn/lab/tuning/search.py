@@ -127,7 +127,8 @@ def search(
     with Progress(progress) as shown:
         shown.say(*(task.remarks() if shown.shown else ()))
         with contextlib.redirect_stdout(io.StringIO()):  # KerasTuner prints what it reloads
-            tuner = _Tuner(oracle, path, task, choices, folds, policy, shown, command)
+            fixed = {"policy": policy, "progress": False, "command": command}
+            tuner = _Tuner(oracle, path, task, choices, folds, shown, fixed)
         try:
             tuner.search()
         except keras_tuner.errors.FatalError as stopped:
@@ -148,13 +149,12 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
         task: Task,
         choices: Mapping[str, Mapping[Any, Any]],
         folds: int,
-        policy: str,
         shown: Progress,
-        command: Sequence[str],
+        fixed: Mapping[str, Any],
     ) -> None:
         super().__init__(oracle, directory=str(path.parent), project_name=path.name)
         self._path, self._task, self._choices, self._folds = path, task, choices, folds
-        self._policy, self._shown, self._command = policy, shown, command
+        self._shown, self._fixed = shown, fixed  # `fixed` are arguments of every training
 
     def run_trial(self, trial: Any) -> dict[str, float]:
         """Train one trial and return its score by metric name."""
@@ -168,9 +168,9 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
                 run = self._run(trial.trial_id, fold)
                 if "tuner/trial_id" in chosen and not RunFolder.exists(run):
                     shorter = self._run(chosen["tuner/trial_id"], fold)
-                    _continue_from(shorter, run, task, self._command)
+                    _continue_from(shorter, run, task, self._fixed["command"])
                 with self._shown.busy(f"trial {trial.trial_id}"):
-                    folder = self._train(task, run)
+                    folder = train(task, run, **self._fixed)
                 figures.append(float(folder.metrics()["validation"][name]))
         except FileError:
             raise
@@ -210,7 +210,7 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
         trial = min(tied, key=lambda one: one.trial_id)
         target = self._path / "best"
         if self._folds > 1:
-            return self._train(self._with(trial.hyperparameters.values, None), target)
+            return train(self._with(trial.hyperparameters.values, None), target, **self._fixed)
         if not target.exists():
             with atomic_folder(target) as temporary:
                 shutil.copytree(self._run(trial.trial_id, 0), temporary)
@@ -237,9 +237,6 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
             name: choices.get(chosen[name], chosen[name])
             for name, choices in self._choices.items()
         }
-
-    def _train(self, task: Task, path: Path) -> RunFolder:
-        return train(task, path, policy=self._policy, progress=False, command=self._command)
 
     def _run(self, trial: str, fold: int) -> Path:
         return self._path / f"trial_{trial}" / ("run" if self._folds == 1 else f"fold_{fold}")
