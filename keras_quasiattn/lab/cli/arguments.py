@@ -43,8 +43,8 @@ POLICY = click.option(
     shell_complete=names(POLICIES),
     help="Precision: float32, mixed_float16 or mixed_bfloat16.",
 )
-_SHOWN: dict[str, Any] = {"default": True, "show_default": False}
-QUIET = click.option("--quiet", "progress", flag_value=False, **_SHOWN, help="No progress.")
+_NOT: dict[str, Any] = {"callback": lambda context, parameter, given: not given}
+QUIET = click.option("--quiet", "progress", is_flag=True, **_NOT, help="No progress.")
 COLUMNS = click.option(
     "--columns",
     metavar="NAME=YOURS,...",
