@@ -103,7 +103,10 @@ def _cost(job: Job) -> dict[str, float]:
     keras.utils.set_random_seed(job.seed)
     with dtype_policy(job.policy):
         model = compiled_model(task, job.policy)
-        clock = _Clock()
+        starts: list[float] = []  # of the batches
+        clock = keras.callbacks.LambdaCallback(
+            on_train_batch_begin=lambda batch, logs: starts.append(time.perf_counter())
+        )
         model.fit(
             task.training_data(0),
             steps_per_epoch=_WARM_UP + _TIMED + 1,
@@ -113,7 +116,7 @@ def _cost(job: Job) -> dict[str, float]:
         )
         # The first update includes compilation.
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # in KiB on Linux
-        overhead = clock.starts[1] - began
+        overhead = starts[1] - began
         signature = task.serving_signature(model)
         text = task.example
         arguments = [tf.constant([column]) for column in signature.columns(text)]
@@ -123,24 +126,13 @@ def _cost(job: Job) -> dict[str, float]:
             keras.tree.map_structure(np.asarray, signature.function(*arguments))
             times.append(time.perf_counter() - asked)
     return {
-        "step": 1e3 * float(np.mean(np.diff(clock.starts[_WARM_UP:]))),
+        "step": 1e3 * float(np.mean(np.diff(starts[_WARM_UP:]))),
         "answer": 1e3 * statistics.median(times[_WARM_UP:]),
         "memory": memory,
         "weights": float(model.count_params()),
         "updates": float(settings.steps),
         "overhead": overhead,
     }
-
-
-class _Clock(keras.callbacks.Callback):
-    """Record when batches start."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.starts: list[float] = []
-
-    def on_train_batch_begin(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
-        self.starts.append(time.perf_counter())
 
 
 def _examples(job: Job) -> list[Any]:

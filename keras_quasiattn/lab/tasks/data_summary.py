@@ -1,5 +1,6 @@
 """Summarize the user's own data before training: counts, and probable mistakes."""
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -115,16 +116,13 @@ def _lengths(
 
 
 def _overlaps(keys: Mapping[str, Sequence[Key]]) -> Iterator[str]:
-    names = list(keys)
-    for place, name in enumerate(names):
+    for name, later in itertools.combinations(keys, 2):
         known = set(keys[name])
-        for later in names[place + 1 :]:
-            both = sum(key in known for key in keys[later])
-            if both:
-                yield (
-                    f"{both:,} of {len(keys[later]):,} {later} rows are {name} rows, too: figures "
-                    f"on {later} are better than on new texts"
-                )
+        if both := sum(key in known for key in keys[later]):
+            yield (
+                f"{both:,} of {len(keys[later]):,} {later} rows are {name} rows, too: figures "
+                f"on {later} are better than on new texts"
+            )
 
 
 def _shown(key: Key) -> str:

@@ -1,4 +1,4 @@
-"""Callbacks that save the metrics and the training state at every checkpoint."""
+"""The callback that saves the metrics and the training state at every checkpoint."""
 
 import contextlib
 import math
@@ -16,19 +16,6 @@ from keras_quasiattn.lab.tasks import TrainingSettings
 from keras_quasiattn.lab.training.checkpoints import Checkpoints
 from keras_quasiattn.lab.training.run_folder import RunFolder
 from keras_quasiattn.lab.training.selection import is_over, selected_step
-
-
-class OnlyMeasured(keras.callbacks.Callback):
-    """Remove training metrics that were not measured from the logs of all later callbacks."""
-
-    def __init__(self, unmeasured: Iterable[str]) -> None:
-        super().__init__()
-        self.unmeasured = tuple(unmeasured)
-
-    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Remove the unmeasured metrics from `logs`, which all callbacks share."""
-        for name in self.unmeasured:
-            (logs or {}).pop(name, None)
 
 
 class CheckpointCallback(keras.callbacks.Callback):

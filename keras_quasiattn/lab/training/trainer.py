@@ -14,7 +14,7 @@ from keras_quasiattn.files import no_empty_folder
 from keras_quasiattn.lab.data.batches import untuned
 from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.training.attention_summaries import AttentionSummaries
-from keras_quasiattn.lab.training.checkpoint_callback import CheckpointCallback, OnlyMeasured
+from keras_quasiattn.lab.training.checkpoint_callback import CheckpointCallback
 from keras_quasiattn.lab.training.checkpoints import Checkpoints
 from keras_quasiattn.lab.training.finishing import compile_for, is_final, reopen, save_finished
 from keras_quasiattn.lab.training.optimizers import MakeOptimizer, described, made_optimizer
@@ -216,8 +216,12 @@ def _fit(
         )
         validation_data = untuned(task.validation_data())
         unmeasured = [] if task.measures_training else [one.name for one in task.metrics()]
-        # It comes after the others, so that the checkpoint includes their changes.
-        called: list[keras.callbacks.Callback] = [OnlyMeasured(unmeasured), *callbacks, saving]
+        # All callbacks share the logs of an epoch; this one drops what was not measured.
+        drop = keras.callbacks.LambdaCallback(
+            on_epoch_end=lambda epoch, logs: [logs.pop(name, None) for name in unmeasured]
+        )
+        # `saving` comes after the others, so that the checkpoint includes their changes.
+        called: list[keras.callbacks.Callback] = [drop, *callbacks, saving]
         if shown.shown:
             called.append(TrainingProgress(shown, settings, start))
         if workers.is_chief:
