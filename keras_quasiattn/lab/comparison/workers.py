@@ -59,9 +59,12 @@ def run_jobs(
                 return
             for future in concurrent.futures.wait(busy, _TICK, "FIRST_COMPLETED").done:
                 pool, job = busy.pop(future)
-                result: Any = Lost("its process ended, perhaps for want of memory")
-                with contextlib.suppress(concurrent.futures.BrokenExecutor):
+                try:
                     result = future.result()
+                except concurrent.futures.BrokenExecutor:
+                    result = Lost("its process ended, perhaps for want of memory")
+                except Exception as error:
+                    result = Failed(f"its result cannot be sent: {error}")
                 if fresh or isinstance(result, Lost):
                     pool.shutdown()
                     pool = _one_process()
@@ -91,7 +94,7 @@ def _do(work: Callable[[Any], Any], job: Any) -> Any:
     """Return the result of a job, or its error in a form that another process can read."""
     try:
         return work(job)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         traceback.print_exc()
         said = " ".join(str(error).split()) or type(error).__name__
         kind = "" if type(error).__name__ == "UserError" else f"{type(error).__name__}: "
