@@ -3,8 +3,18 @@
 from typing import Any
 
 import keras
+from keras import ops
 
 from keras_quasiattn.attention.start import Start
+
+
+def blends(model: keras.Model) -> list[Start]:
+    """Return the old attention of each layer that a `BlendAttention` moves to a new one."""
+    return [
+        one
+        for one in model._flatten_layers()  # Keras has no public way to list these
+        if isinstance(one, Start) and one.is_blend
+    ]
 
 
 class BlendAttention(keras.callbacks.Callback):
@@ -14,8 +24,8 @@ class BlendAttention(keras.callbacks.Callback):
 
     Once s is 1, the layers compute only the new attention and cost what it costs; the step is then
     recompiled once. s is saved with the weights, and training that is resumed with `initial_epoch`
-    continues from there. Functions that you traced yourself must be traced again after the end to
-    save the cost.
+    continues from there. It is in the logs of every epoch as `blend`. Functions that you traced
+    yourself must be traced again after the end to save the cost.
 
     Args:
         share: the share of all batches of `fit` in which s moves, above 0 and at most 1. Defaults
@@ -48,12 +58,8 @@ class BlendAttention(keras.callbacks.Callback):
         self._before = self._seen = 0  # batches before this epoch, and batches so far
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Find the attention to move, and the number of batches in which it moves."""
-        self._starts = [
-            one
-            for one in self.model._flatten_layers()  # Keras has no public way to list these
-            if isinstance(one, Start) and one.is_blend
-        ]
+        """Find the attention to move, where it is, and the batches in which it moves."""
+        self._starts = blends(self.model)
         if not self._starts:
             raise ValueError(
                 '`model` must be a copy of `swap_attention` with `start="blend"`. '
@@ -66,6 +72,9 @@ class BlendAttention(keras.callbacks.Callback):
                 "Received: updates=None"
             )
         self._total = self.updates or max(1, round(self.share * steps * self.params["epochs"]))
+        self._amount = min(float(ops.convert_to_numpy(one.amount)) for one in self._starts)
+        if self._amount == 1 and not self._is_over:  # the weights were set one by one
+            self._move(1.0)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Note how many batches came before."""
@@ -75,11 +84,23 @@ class BlendAttention(keras.callbacks.Callback):
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Move all shares; compile the step again when they have come to the end."""
         self._seen = self._before + batch + 1
-        if all(one.is_finished for one in self._starts):
-            return
+        if not self._is_over:
+            self._move(min(1.0, self._seen / self._total))
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Add s to the logs, which all callbacks share."""
+        if logs is not None:
+            logs["blend"] = self._amount
+
+    @property
+    def _is_over(self) -> bool:
+        return all(one.is_finished for one in self._starts)
+
+    def _move(self, amount: float) -> None:
         model = self.model  # on JAX, this gives the weights their values
         for start in self._starts:
-            start.move(min(1.0, self._seen / self._total))
-        if self._seen >= self._total:
+            start.move(amount)
+        self._amount = amount
+        if amount == 1:
             model.make_train_function(force=True)
             model.test_function = model.predict_function = None

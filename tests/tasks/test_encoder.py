@@ -422,7 +422,10 @@ def test_rates_fall_from_layer_to_layer(encoder_folder: Path, texts_data: Path) 
         ({"data__min_count": 5}, "data.min_count is 5: an encoder has its own vocabulary"),
         ({"data__vectors": "x.txt"}, "cannot start with word vectors"),
         ({"model__layer_decay": 0.0}, "model.layer_decay is 0.0: it must be above 0"),
-        ({"model__attention_start": "blend"}, "model.attention_start is 'blend': choose from unch"),
+        (
+            {"model__attention_start": "blnd"},
+            "unknown model.attention_start .*mean .blend",
+        ),
         ({"model__length_quantile": 1.5}, "model.length_quantile is 1.5: it must be above 0"),
     ],
 )

@@ -10,7 +10,7 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.tasks import TrainingSettings
 from keras_quasiattn.lab.training import RunFolder, train
 from keras_quasiattn.lab.training.checkpoints import Checkpoints
-from keras_quasiattn.lab.training.selection import early_end, is_over, selected_step
+from keras_quasiattn.lab.training.selection import early_end, is_over, required_step, selected_step
 
 SETTINGS = {
     "steps": 40,
@@ -42,6 +42,20 @@ def test_best_checkpoint_is_the_first_of_the_best() -> None:
     rows = history(0.1, 0.7, 0.3, 0.7)
     figures = ("accuracy", "loss", "perplexity", "last")
     assert [selected_step(rows, settings(select=name)) for name in figures] == [8, 8, 8, 16]
+
+
+def test_a_model_that_still_changes_is_never_selected() -> None:
+    shares, accuracies = (0.5, 1.0, 1.0, 1.0), (0.9, 0.2, 0.4, 0.3)
+    rows = [
+        {**row, "blend": share} for row, share in zip(history(*accuracies), shares, strict=True)
+    ]
+    patient = settings(select="accuracy", patience=1)
+    assert [selected_step(rows[:end], patient) for end in range(1, 5)] == [None, 8, 12, 12]
+    # Waiting begins with the first that may be selected.
+    assert [is_over(rows[:end], patient) for end in range(1, 5)] == [False, False, False, True]
+    assert selected_step(rows, settings()) == 16 and selected_step([], settings()) is None
+    with pytest.raises(UserError, match=r"^run has no checkpoint yet .* moving \(blend 0.5\)"):
+        required_step(rows[:1], patient, Path("run"))
 
 
 def test_training_ends_when_nothing_gets_better() -> None:

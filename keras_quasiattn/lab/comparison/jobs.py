@@ -117,7 +117,8 @@ def _cost(job: Job) -> dict[str, float]:
         # The first update includes compilation.
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # in KiB on Linux
         overhead = starts[1] - began
-        signature = task.serving_signature(model)
+        finished = task.finished(model)
+        signature = task.serving_signature(finished)
         text = task.example
         arguments = [tf.constant([column]) for column in signature.columns(text)]
         times = []
@@ -129,7 +130,7 @@ def _cost(job: Job) -> dict[str, float]:
         "step": 1e3 * float(np.mean(np.diff(starts[_WARM_UP:]))),
         "answer": 1e3 * statistics.median(times[_WARM_UP:]),
         "memory": memory,
-        "weights": float(model.count_params()),
+        "weights": float(finished.count_params()),
         "updates": float(settings.steps),
         "overhead": overhead,
     }

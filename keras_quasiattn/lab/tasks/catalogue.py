@@ -197,7 +197,7 @@ _MODEL = {
     "connectors": "whether every layer of one text attends to every layer of the other",
     "difference": "difference that conflict measures: absolute, squared or signed",
     "dropout": "share of values dropped in training",
-    "attention_start": "from where the attention in an encoder learns: unchanged or projections",
+    "attention_start": "how another attention in an encoder begins: unchanged, blend, projections",
     "embedding_dim": "width of the embedding, and of word vectors from a file",
     "encoder": "name, address or folder of the pretrained encoder (--encoder)",
     "embedding_dropout": "share of embedded values dropped in training",

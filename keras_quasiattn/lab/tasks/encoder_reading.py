@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_quasiattn.attention.swapped_layer import STARTS
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.tasks.attention_options import attention_of
 from keras_quasiattn.lab.tasks.encoder import Encoder, load_encoder
@@ -25,9 +26,9 @@ from keras_quasiattn.lab.tasks.encoder_text import pack, special_ids
 from keras_quasiattn.lab.tasks.task import TokenizedTexts
 from keras_quasiattn.lab.tasks.vocabulary_task import VOCABULARY_FILE, VocabularyTask
 from keras_quasiattn.lab.text.encoder_tokenizer import EncoderTokenizer
+from keras_quasiattn.models.blend_attention import BlendAttention, blends
 
-# Of `swap_attention`; "blend" needs a callback that moves it.
-STARTS = ("unchanged", "projections")
+_BLENDED = 0.5  # the share of the updates in which a blend moves
 
 
 class EncoderReading(VocabularyTask):
@@ -60,10 +61,7 @@ class EncoderReading(VocabularyTask):
             if not holds:
                 raise UserError(f"model.{name} is {options[name]!r}: it must be {right}")
         if options["attention_start"] not in STARTS:
-            raise UserError(
-                f"model.attention_start is {options['attention_start']!r}: "
-                f"choose from {', '.join(STARTS)}"
-            )
+            raise UserError.unknown("model.attention_start", options["attention_start"], STARTS)
         self._encoder: Encoder | None = None
         self._pieces: list[str] = []  # the encoder's vocabulary
 
@@ -178,25 +176,41 @@ class EncoderReading(VocabularyTask):
         return TokenizedTexts(inputs, tokens)
 
     def _make_model(self, vocabulary_size: int, num_classes: int) -> keras.Model:
+        return self._model(num_classes, self.options.model["attention_start"])
+
+    def _model(self, num_classes: int, start: str) -> keras.Model:
         options = self.options.model
         dropout = options["dropout"]
-        model = EncoderClassifier(
-            self._with_attention(self.encoder.build(dropout)),
-            num_classes,
-            self.tokenizer.end_id,
-            dropout,
-        )
+        encoder = self._with_attention(self.encoder.build(dropout), start)
+        model = EncoderClassifier(encoder, num_classes, self.tokenizer.end_id, dropout)
         limit_training(model, options["frozen_layers"], options["lora_rank"])
         return model
 
-    def _with_attention(self, encoder: keras.Model) -> keras.Model:
+    def _with_attention(self, encoder: keras.Model, start: str) -> keras.Model:
         _, attention = attention_of(self.options.model)
-        return with_attention(encoder, attention, self.options.model["attention_start"])
+        return with_attention(encoder, attention, start)
 
     def initialize(self, model: keras.Model) -> None:
         """Give the encoder of a new run its pretrained weights."""
         encoder = self.encoder.pretrained(self.options.model["dropout"])
-        set_pretrained(model, self._with_attention(encoder))
+        start = self.options.model["attention_start"]
+        set_pretrained(model, self._with_attention(encoder, start))
+
+    def callbacks(self, model: keras.Model) -> list[keras.callbacks.Callback]:
+        """Return the callback that moves a blend in the first half of the updates."""
+        updates = max(1, round(_BLENDED * self.training_settings.steps))
+        return [BlendAttention(updates=updates)] if blends(model) else []
+
+    def finished(self, model: keras.Model) -> keras.Model:
+        """Return the model without the attention that a blend started from."""
+        left = {id(weight) for start in blends(model) for weight in start.weights}
+        if not left:
+            return model
+        alone = self._model(model.get_layer("logits").units, "projections")
+        kept = (weight for weight in model.weights if id(weight) not in left)
+        for weight, trained in zip(alone.weights, kept, strict=True):
+            weight.assign(trained)
+        return alone
 
     def rate_factors(self, model: keras.Model) -> dict[str, float]:
         """Return lower rates for lower layers, as `model.layer_decay` says."""

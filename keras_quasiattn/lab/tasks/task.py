@@ -329,6 +329,18 @@ class Task(abc.ABC):
         """Return by what the learning rate of a weight is multiplied, by path, where not by 1."""
         return {}
 
+    def callbacks(self, model: keras.Model) -> list[keras.callbacks.Callback]:
+        """Return callbacks that training this model needs; call `prepare` first.
+
+        One that changes what the model is, not only its weights, adds `blend` to the logs: the
+        share of the change that is done. Only a checkpoint at which it is 1 becomes the model.
+        """
+        return []
+
+    def finished(self, model: keras.Model) -> keras.Model:
+        """Return the trained model without what only training needs; the default returns it."""
+        return model
+
     def check_model(self, model: keras.Model) -> None:
         """Reject a model that does not match this task and its assets; the default accepts any."""
         return None

@@ -11,7 +11,7 @@ from keras_quasiattn.lab.training.checkpoints import Checkpoints, assign, averag
 from keras_quasiattn.lab.training.progress import Progress
 from keras_quasiattn.lab.training.replicas import without_training
 from keras_quasiattn.lab.training.run_folder import LENGTH, RunFolder
-from keras_quasiattn.lab.training.selection import Rows, selected_step
+from keras_quasiattn.lab.training.selection import Rows, candidates, required_step
 from keras_quasiattn.lab.training.strategy import dtype_policy
 from keras_quasiattn.manifest import MANIFEST
 
@@ -56,8 +56,7 @@ def finish(path: str | Path, data_dir: str | Path = "data", *, progress: bool = 
         checkpoints = Checkpoints(folder.checkpoints, keep=1)
         last, _ = checkpoints.last_readable()
         rows = [row for row in folder.history() if row["step"] <= last]
-        if not rows:
-            raise UserError(f"{path} has no checkpoint yet to make a model from")
+        step = required_step(rows, task.options.training, folder.path)
         task.prepare()
         folder.write_assets(task)
         folder.write_history(rows)
@@ -65,11 +64,8 @@ def finish(path: str | Path, data_dir: str | Path = "data", *, progress: bool = 
         model = task.build_model()
         compile_for(task, model)
         save_finished(task, model, checkpoints, rows, folder, shown)
-        settings = task.training_settings
-        step = selected_step(rows, settings)
-        shown.say(
-            f"{path}: ended at update {last} of {settings.steps}; the model is that of {step}"
-        )
+        steps = task.training_settings.steps
+        shown.say(f"{path}: ended at update {last} of {steps}; the model is that of {step}")
     return folder
 
 
@@ -95,13 +91,16 @@ def save_finished(
     `writes`.
     """
     settings = task.training_settings
-    selected = selected_step(rows, settings)
-    steps = [row["step"] for row in reversed(rows) if row["step"] <= selected]
+    selected = required_step(rows, settings, folder.path)
+    steps = [row["step"] for row in reversed(candidates(rows)) if row["step"] <= selected]
     weights = average(checkpoints, steps[: settings.average_checkpoints])
     state, source = checkpoints.read(selected, "state"), checkpoints.file(selected)
     assign(model.trainable_variables, weights, source)
     assign(model.non_trainable_variables, state, source)
-    figures = model.evaluate(task.validation_data(), return_dict=True, verbose=0)
+    finished = task.finished(model)
+    if finished is not model:
+        compile_for(task, finished)
+    figures = finished.evaluate(task.validation_data(), return_dict=True, verbose=0)
     if not writes:
         return
     figures = {name: float(value) for name, value in figures.items()}
@@ -111,7 +110,7 @@ def save_finished(
         for line in task.doubts(figures, baselines, "validation"):
             shown.say(line)
     folder.write_metrics("validation", figures)
-    folder.save_model(without_training(model), task)
+    folder.save_model(without_training(finished), task)
 
 
 def is_final(folder: RunFolder, task: Task) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 from keras_quasiattn.files import rewrite
 from keras_quasiattn.lab.training.run_folder import RunFolder
+from keras_quasiattn.lab.training.selection import candidates
 
 
 def result_row(folder: RunFolder, split: str, figures: Mapping[str, Any]) -> dict[str, Any]:
@@ -24,9 +25,10 @@ def result_row(folder: RunFolder, split: str, figures: Mapping[str, Any]) -> dic
 
     Returns:
         A JSON-serializable row. `seconds` is the time of training and validation, including
-        start-up and compilation; `validation` has the validation metrics of every checkpoint;
-        `assets` the hashes of files that the run learned from its data, such as the vocabulary;
-        `commit` is the commit of the package's source, if it is a Git checkout.
+        start-up and compilation; `validation` has the validation metrics of every checkpoint that
+        could become the model; `assets` the hashes of files that the run learned from its data,
+        such as the vocabulary; `commit` is the commit of the package's source, if it is a Git
+        checkout.
     """
     task_config = folder.config["task_config"]
     history = folder.history()
@@ -56,7 +58,7 @@ def result_row(folder: RunFolder, split: str, figures: Mapping[str, Any]) -> dic
                 for name, value in row.items()
                 if name == "step" or name.startswith("val_")
             }
-            for row in history
+            for row in candidates(history)
         ],
         "date": datetime.date.today().isoformat(),
         "command": folder.config["command"],

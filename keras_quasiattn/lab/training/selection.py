@@ -1,6 +1,7 @@
 """Which checkpoint becomes the finished model, and when training may stop early."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from keras_quasiattn.errors import UserError
@@ -26,13 +27,37 @@ def check_selection(task: Task) -> None:
         raise UserError.unknown("training.select", task.options.training.select, figures)
 
 
-def selected_step(rows: Rows, settings: TrainingSettings) -> int:
+def candidates(rows: Rows) -> list[Mapping[str, Any]]:
+    """Return the rows of the checkpoints that may become the finished model, in order.
+
+    While a callback changes the model itself, `blend` is below 1: that model is not the finished
+    one.
+    """
+    return [row for row in rows if row.get("blend", 1) == 1]
+
+
+def selected_step(rows: Rows, settings: TrainingSettings) -> int | None:
     """Return the update whose checkpoint would become the finished model, of several the first."""
+    possible = candidates(rows)
+    if not possible:
+        return None
     if settings.select == "last":
-        return rows[-1]["step"]
+        return possible[-1]["step"]
     name, direction = judged_by(settings)
     best = min if direction == "min" else max
-    return best(rows, key=lambda row: row[f"val_{name}"])["step"]
+    return best(possible, key=lambda row: row[f"val_{name}"])["step"]
+
+
+def required_step(rows: Rows, settings: TrainingSettings, path: Path) -> int:
+    """Return the update whose checkpoint becomes the finished model.
+
+    Raises:
+        UserError: the run of this path has none yet.
+    """
+    if (step := selected_step(rows, settings)) is not None:
+        return step
+    reason = f": its attention is still moving (blend {rows[-1]['blend']:g})" if rows else ""
+    raise UserError(f"{path} has no checkpoint yet to make a model from{reason}")
 
 
 def is_over(rows: Rows, settings: TrainingSettings) -> bool:
@@ -42,7 +67,8 @@ def is_over(rows: Rows, settings: TrainingSettings) -> bool:
     last = rows[-1]["step"]
     if settings.patience is None:
         return last >= settings.steps
-    waited = last - selected_step(rows, settings)
+    selected = selected_step(rows, settings)
+    waited = 0 if selected is None else last - selected
     return last >= settings.steps or waited >= settings.patience * settings.checkpoint_every
 
 

@@ -221,7 +221,7 @@ def _fit(
             on_epoch_end=lambda epoch, logs: [logs.pop(name, None) for name in unmeasured]
         )
         # `saving` comes after the others, so that the checkpoint includes their changes.
-        called: list[keras.callbacks.Callback] = [drop, *callbacks, saving]
+        called = [drop, *task.callbacks(model), *callbacks, saving]
         if shown.shown:
             called.append(TrainingProgress(shown, settings, start))
         if workers.is_chief:

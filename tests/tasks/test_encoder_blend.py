@@ -1,0 +1,263 @@
+"""With `attention_start=blend`, a run moves an encoder from softmax to another attention."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tiny_encoder
+
+from keras_quasiattn.attention.start import Start
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.tasks import Task
+from keras_quasiattn.lab.training import RunFolder, finish, train
+from keras_quasiattn.models.blend_attention import blends
+
+# s is 1/4, 1/2, 3/4 and 1 at the end of the first four of eight periods.
+SETTINGS = {
+    "model__attention": "coda",
+    "model__attention_start": "blend",
+    "model__dropout": 0.1,
+    "training__steps": 16,
+    "training__checkpoint_every": 2,
+    "training__patience": None,
+}
+SHARES = [0.25, 0.5, 0.75, *[1.0] * 5]
+
+
+def made(place: Path, data: Path, **changed: Any) -> Task:
+    return tiny_encoder.make(data, "classify", place, **{**SETTINGS, **changed})
+
+
+class Interrupted(keras.callbacks.Callback):
+    """Interrupt a run in the middle of a period."""
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        if self.model.optimizer.iterations.numpy() == 5:
+            raise KeyboardInterrupt
+
+
+@pytest.fixture(scope="module")
+def blended(
+    encoder_folder: Path, texts_data: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[RunFolder, Task]:
+    task = made(encoder_folder, texts_data)
+    return train(task, tmp_path_factory.mktemp("blended") / "run", progress=False), task
+
+
+def test_the_history_says_how_far_the_blend_is(blended: tuple[RunFolder, Task]) -> None:
+    folder, _ = blended
+    assert [row["blend"] for row in folder.history()] == SHARES
+
+
+def test_the_saved_model_has_no_softmax_and_is_what_was_measured(
+    blended: tuple[RunFolder, Task],
+) -> None:
+    folder, task = blended
+    model = folder.load_model()
+    kinds = {type(layer).__name__ for layer in model._flatten_layers()}
+    assert "MultiHeadCoDA" in kinds
+    assert not kinds & {"Start", "MultiHeadAttention", "MultiHeadSoftmax"}
+    model.compile(loss=task.loss(), weighted_metrics=task.metrics())
+    again = model.evaluate(task.validation_data(), return_dict=True, verbose=0)
+    noted = folder.metrics()["validation"]
+    assert {name: noted[name] for name in again} == pytest.approx(again, abs=1e-6)
+    # It is the best of the checkpoints after the blend.
+    assert noted["loss"] == pytest.approx(
+        min(row["val_loss"] for row in folder.history() if row["blend"] == 1), abs=1e-6
+    )
+
+
+@pytest.mark.parametrize("updates", [5, 8], ids=["within the blend", "at its end"])
+def test_an_interrupted_run_ends_as_an_uninterrupted_one(
+    updates: int,
+    blended: tuple[RunFolder, Task],
+    encoder_folder: Path,
+    texts_data: Path,
+    tmp_path: Path,
+) -> None:
+    class Stop(keras.callbacks.Callback):
+        def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+            if self.model.optimizer.iterations.numpy() == updates and stops:
+                raise KeyboardInterrupt
+
+    stops, options = True, {"progress": False, "callbacks": [Stop()]}
+    with pytest.raises(KeyboardInterrupt):
+        train(made(encoder_folder, texts_data), tmp_path / "run", **options)
+    assert len(RunFolder.open(tmp_path / "run").history()) == updates // 2
+    stops = False
+    resumed = train(made(encoder_folder, texts_data), tmp_path / "run", **options)
+    for one, other in zip(
+        blended[0].load_model().weights, resumed.load_model().weights, strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+    assert [row["blend"] for row in resumed.history()] == SHARES
+
+
+def test_a_checkpoint_of_the_time_of_the_blend_is_never_the_model(
+    encoder_folder: Path, texts_data: Path, tmp_path: Path
+) -> None:
+    """Every checkpoint from the end of the blend on is made worse than the earlier ones."""
+
+    class Worse(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            if epoch >= 3:
+                kernel = self.model.get_layer("logits").kernel
+                kernel.assign(
+                    kernel + 10.0 * np.sin(np.arange(np.prod(kernel.shape))).reshape(kernel.shape)
+                )
+
+    task = made(encoder_folder, texts_data, training__patience=1)
+    folder = train(task, tmp_path / "run", progress=False, callbacks=[Worse()])
+    rows = folder.history()
+    # Patience counts from the first checkpoint that may be the model, so training goes on.
+    assert [row["blend"] for row in rows] == SHARES[: len(rows)] and len(rows) > 4
+    best = min((row for row in rows if row["blend"] == 1), key=lambda row: row["val_loss"])
+    assert best["val_loss"] > min(row["val_loss"] for row in rows[:3])
+    assert folder.metrics()["validation"]["loss"] == pytest.approx(best["val_loss"], rel=1e-5)
+
+
+def test_a_run_that_ends_within_the_blend_has_no_model_yet(
+    encoder_folder: Path, texts_data: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        train(
+            made(encoder_folder, texts_data),
+            tmp_path / "run",
+            progress=False,
+            callbacks=[Interrupted()],
+        )
+    with pytest.raises(
+        UserError, match=r"no checkpoint yet to make a model from: .* moving \(blend 0.5\)"
+    ):
+        finish(tmp_path / "run", texts_data, progress=False)
+
+
+def test_finish_after_the_blend_saves_a_model_without_softmax(
+    encoder_folder: Path, texts_data: Path, tmp_path: Path
+) -> None:
+    class Stop(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            if epoch == 5:
+                raise KeyboardInterrupt
+
+    task = made(encoder_folder, texts_data)
+    with pytest.raises(KeyboardInterrupt):
+        train(task, tmp_path / "run", progress=False, callbacks=[Stop()])
+    folder = finish(tmp_path / "run", texts_data, progress=False)
+    model = folder.load_model()
+    assert not any(isinstance(layer, Start) for layer in model._flatten_layers())
+    best = min(row["val_loss"] for row in folder.history() if row["blend"] == 1)
+    assert folder.metrics()["validation"]["loss"] == pytest.approx(best, abs=1e-6)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "changed", [{"model__lora_rank": 2}, {"model__frozen_layers": 2}, {"training__accumulate": 2}]
+)
+def test_a_blend_with_what_limits_training(
+    changed: dict[str, Any], encoder_folder: Path, texts_data: Path, tmp_path: Path
+) -> None:
+    task = made(encoder_folder, texts_data, training__steps=4, **changed)
+    folder = train(task, tmp_path / "run", progress=False)
+    kinds = {type(layer).__name__ for layer in folder.load_model()._flatten_layers()}
+    assert "MultiHeadCoDA" in kinds and "Start" not in kinds
+
+
+def test_softmax_has_nothing_to_move(encoder_folder: Path, texts_data: Path) -> None:
+    task = made(encoder_folder, texts_data, model__attention="softmax")
+    task.prepare()
+    model = task.build_model()
+    assert task.callbacks(model) == [] and task.finished(model) is model
+
+
+def test_another_start_has_nothing_to_move(encoder_folder: Path, texts_data: Path) -> None:
+    task = made(encoder_folder, texts_data, model__attention_start="unchanged")
+    task.prepare()
+    model = task.build_model()
+    assert blends(model) == [] == task.callbacks(model)
+    assert task.finished(model) is model
+
+
+@pytest.mark.long
+def test_attentions_that_blend_in_are_compared(
+    encoder_folder: Path, texts_data: Path, tmp_path: Path, run_cli: Any
+) -> None:
+    """By the command on one's own file, and by a table of experiments."""
+    settings = {
+        **tiny_encoder.SETTINGS,
+        "training.steps": 4,
+        "training.checkpoint_every": 1,
+        "model.attention_start": "blend",
+    }
+    sets = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+    code, out, error = run_cli(
+        *("compare", "classify", "--encoder", str(encoder_folder), *sets),
+        *("--data", str(texts_data / "train.tsv")),
+        *("--attention", "coda", "--seeds", "2", "--rates", "0.003", "--processes", "1"),
+        *("--to", str(tmp_path / "compared"), "--quiet"),
+    )
+    assert code == 0, error
+    assert "coda" in out
+    records = [
+        json.loads(line)
+        for line in (tmp_path / "compared" / "comparison.jsonl").read_text().splitlines()
+    ]
+    moved = [one for one in records if one["options"]["model.attention"] == "coda"]
+    assert moved and len(records) > len(moved)
+    for one in moved:  # what was measured while the blend moved ranks nothing
+        assert [period["step"] for period in one["validation"]] == [2, 3, 4]
+    rows = RunFolder.open(tmp_path / "compared" / "best").history()
+    assert [row.get("blend", 1.0) for row in rows] in ([0.5, 1, 1, 1], [1.0] * 4)
+
+
+MIRRORED = """
+import json, sys
+import tensorflow as tf
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+)
+from pathlib import Path
+import numpy as np
+from keras_quasiattn.lab.training import train
+from test_encoder_blend import made
+place, data, folder = map(Path, sys.argv[1:])
+runs = {
+    name: train(
+        made(place, data, model__dropout=0.0, training__steps=4),
+        folder / name, strategy=name, progress=False,
+    )
+    for name in ("one", "mirrored")
+}
+one, mirrored = (run.load_model() for run in runs.values())
+pairs = zip(one.weights, mirrored.weights, strict=True)
+print(json.dumps({
+    "blend": [row["blend"] for row in runs["mirrored"].history()],
+    "replicas": runs["mirrored"].config["options"]["replicas"],
+    "kinds": sorted({type(layer).__name__ for layer in mirrored._flatten_layers()}),
+    "difference": max(float(np.abs(a.numpy() - b.numpy()).max()) for a, b in pairs),
+}))
+"""
+
+
+@pytest.mark.long
+def test_two_replicas_blend_as_one_device_does(
+    encoder_folder: Path, texts_data: Path, tmp_path: Path
+) -> None:
+    import os
+
+    import warm
+
+    tests = Path(__file__).parents[1]
+    paths = [str(one) for one in (tests.parent, tests, Path(__file__).parent)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    command = [sys.executable, "-c", MIRRORED, encoder_folder, texts_data, tmp_path]
+    ended = warm.run(command, text=True, env=environment)
+    assert ended.returncode == 0, ended.stderr
+    told = json.loads(ended.stdout.splitlines()[-1])
+    assert told["replicas"] == 2 and told["blend"] == [1.0, 1.0]
+    assert "MultiHeadCoDA" in told["kinds"] and "Start" not in told["kinds"]
+    assert told["difference"] < 1e-4
