@@ -1,7 +1,6 @@
 """`benchmarks/accelerator.py`: what it plans and says; all of it on the CPU, no TensorFlow."""
 
 import argparse
-import concurrent.futures
 import itertools
 import json
 import os
@@ -10,7 +9,6 @@ import sys
 import time
 from pathlib import Path
 
-import keras
 import ml_dtypes
 import numpy as np
 import pytest
@@ -200,46 +198,6 @@ def test_a_process_that_hangs_is_stopped_at_its_time():
     command = [sys.executable, "-c", "import time; time.sleep(60)"]
     ended = accelerator.listen(command, dict(os.environ), time.time() + 0.5, print)
     assert ended == accelerator.OUT_OF_TIME
-
-
-class ThisThread:
-    """A pool without threads: what the tests say of `jit` holds in one thread."""
-
-    def submit(self, function, *arguments, **options):
-        result = concurrent.futures.Future()
-        result.set_result(function(*arguments, **options))
-        return result
-
-
-@pytest.mark.skipif(keras.backend.backend() != "jax", reason="XLA's fusions on JAX")
-def test_equal_features_have_no_slope_when_a_compiler_fuses_the_mean(monkeypatch):
-    """XLA computed the mean of the keys once for queries and once for keys, a rounding apart.
-
-    Their difference was then not 0 where a query and a key have an equal feature.
-    """
-    import jax
-
-    from benchmarks.on_device import jax as device
-
-    monkeypatch.setattr(device, "_POOL", ThisThread())
-    # As users compile; the tests leave these out.
-    monkeypatch.setattr(
-        device,
-        "_QUICK",
-        {
-            "xla_backend_optimization_level": 3,
-            "xla_llvm_disable_expensive_passes": False,
-            "xla_cpu_use_fusion_emitters": True,
-        },
-    )
-    found = {}
-    for name in ("blockwise", "reference"):
-        options = (("implementation", name),)
-        case = agreement.Case("coda", options, "core", agreement.TINY.long, "none", "float32")
-        with jax.disable_jit(False):
-            found[name] = agreement.started(case, agreement.TINY, device)()
-    row = agreement.compared(case, found["blockwise"], found["reference"])
-    assert row["status"] == "ok", row["message"]
 
 
 @pytest.mark.long

@@ -284,26 +284,17 @@ def test_a_network_of_ones_own(name, tmp_path):
 @pytest.mark.parametrize(
     "options,message",
     [
-        ({"network": "lstm"}, "`network` must be one of .*network='lstm'"),
         (
             {"network": keras.layers.Dense(1), "units": 3},
             "`units` must be None when `network` is a layer.*units=3",
         ),
-        ({"units": 0}, "`units` must be a positive integer.*units=0"),
-        ({"temperature": 0}, "`temperature` must be a number > 0.*temperature=0"),
-        ({"final_temperature": -1.0}, "`final_temperature` must be a number > 0.*-1.0"),
-        ({"annealing_steps": 0}, "`annealing_steps` must be a positive integer.*0"),
-        ({"open_gate_cost": -0.1}, "`open_gate_cost` must be a number ≥ 0.*-0.1"),
-        ({"inference": "draw"}, "`inference` must be one of .*inference='draw'"),
         ({"threshold": 1.5}, "`threshold` must be a number ≥ 0 and ≤ 1.*1.5"),
-        ({"implementation": "fast"}, "`implementation` must be one of .*implementation='fast'"),
         ({"convolution": keras.layers.Dense(3)}, "`convolution` must be None or a .*Conv1D.*Dense"),
         (
             {"convolution": convolution(padding="same")},
             "`convolution` must have an odd `kernel_size`.*kernel_size=3.*same",
         ),
         ({"convolution": convolution(2)}, "`convolution` must have .*kernel_size=2"),
-        ({"final_tanh": "yes"}, "`final_tanh` must be one of .*final_tanh='yes'"),
     ],
 )
 def test_wrong_arguments_are_named(options, message):
@@ -326,5 +317,3 @@ def test_wrong_shapes_are_named():
             ValueError, match=r"`inputs` must have shape \(batch, length, width\).*\(3, 5\)"
         ):
             layer(np.ones((3, 5), "float32"))
-    with pytest.raises(ValueError, match="`window` must be a positive integer.*window=0"):
-        LocalAttention(window=0)

@@ -171,7 +171,6 @@ def test_lora_trains_and_int8_runs_with_shared_heads():
     "options,message",
     [
         ({"num_key_value_heads": 3}, "must divide `num_heads`.*num_key_value_heads=3, num_heads=4"),
-        ({"num_key_value_heads": 0}, "`num_key_value_heads`.*num_key_value_heads=0"),
         ({"rotary_base": True}, "`rotary_base` must be None or a number above 1.*=True"),
         ({"rotary_base": 1.0}, "`rotary_base` must be None or a number above 1.*=1.0"),
         (

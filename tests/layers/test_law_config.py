@@ -1,5 +1,6 @@
 """Laws 4 and 5: configurations survive, `build` makes every weight, symbolic shapes are true."""
 
+import re
 import warnings
 
 import keras
@@ -10,6 +11,8 @@ from layer_case import BATCH, FEATURES, LayerCase, constructor_parameters, rando
 from non_default import NON_DEFAULT, TOGETHER
 from running import model_of, outputs, plain_outputs, shared_layer, weights
 from tools import to_numpy
+
+from keras_quasiattn.layers import MultiHeadContextGuided
 
 every_class = pytest.mark.parametrize("case", ONE_OF_EACH, ids=lambda case: case.layer.__name__)
 every_argument = pytest.mark.parametrize(
@@ -51,6 +54,28 @@ def test_an_argument_alone_reaches_the_config_and_comes_back(case, argument):
     config = case.layer(**{**arguments, argument: value}).get_config()
     assert config[argument] != default.get(argument), "not a non-default value, or lost"
     assert case.layer.from_config(config).get_config() == config
+
+
+WRONG = {bool: "yes", int: 0, float: -1.0, str: "nope"}
+# What Keras checks, or takes as it comes, and numbers that may be 0 or below.
+UNCHECKED = re.compile(
+    "name|dtype|trainable|seed|use_bias|use_gate|.*activation|.*initializer|.*regularizer|"
+    ".*constraint|layer_norm_epsilon|flash_attention|share_projections|null_score|score_bias|"
+    "max_distance"
+)
+
+
+@every_class
+def test_a_wrong_value_is_named_with_its_argument(case):
+    for argument, value in NON_DEFAULT[case.layer].items():
+        if UNCHECKED.fullmatch(argument) or type(value) not in WRONG:
+            continue
+        if (case.layer, argument) == (MultiHeadContextGuided, "alpha"):  # of either sign
+            continue
+        wrong = WRONG[type(value)]
+        arguments = {**case.arguments, **TOGETHER.get((case.layer, argument), {}), argument: wrong}
+        with pytest.raises(ValueError, match=f"`{argument}` must .*{argument}={wrong!r}"):
+            case.layer(**arguments)
 
 
 @every_class

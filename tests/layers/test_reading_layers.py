@@ -187,24 +187,10 @@ def test_attentive_span_pointer():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: layers.FactorizationMachine(0), "`factors` must be a positive integer.*factors=0"),
-        (
-            lambda: layers.BidirectionalAttentionConnector(use_intra=2),
-            "`use_intra` must be one of.*2",
-        ),
         (
             lambda: layers.BidirectionalAttentionConnector()([A, WIDE]),
             "the same, known number of features",
         ),
-        (
-            lambda: layers.GatedContextQueryAttention(4, attention="dot"),
-            "`attention` must be one of .*dot",
-        ),
-        (
-            lambda: layers.GatedContextQueryAttention(4, dropout=1.0),
-            "`dropout` must be a number in",
-        ),
-        (lambda: layers.RecurrentSpanPointer(0), "`units` must be a positive integer"),
         (lambda: layers.AttentiveSpanPointer(2.5), "`units` must be a positive integer"),
     ],
 )

@@ -103,13 +103,9 @@ def test_every_weight_learns():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"intermediate_dim": 0}, "intermediate_dim=0"),
-        ({"num_heads": 0}, "num_heads=0"),
         ({"num_heads": True}, "num_heads=True"),
         ({"key_dim": -1}, "key_dim=-1"),
         ({"dropout": 1.0}, r"dropout=1\.0"),
-        ({"normalize_first": "pre"}, "`normalize_first` must be one of True, False.*'pre'"),
-        ({"attention": "hard"}, "attention='hard'"),
         ({"attention": 3}, "attention=3"),
         ({"attention": keras.layers.MultiHeadAttention(2, 3)}, "`num_heads` must be None when"),
     ],

@@ -108,9 +108,7 @@ def test_the_blocks_of_a_model_know_their_depth_and_others_do_not():
         assert [block.get_config()["attention_options"] for block in blocks] == expected
 
 
-def test_it_needs_two_features_and_a_depth():
+def test_it_needs_two_features():
     x = np.zeros((2, 3, 1))
     with pytest.raises(ValueError, match="`query` must have at least 2 features"):
         ops.differential_attention(x, x, x, subtracted=0.5)
-    with pytest.raises(ValueError, match="`depth` must be a positive integer. Received: depth=0"):
-        layers.MultiHeadDifferential(2, 4, depth=0)
