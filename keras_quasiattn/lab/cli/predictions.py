@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.files import write_json_lines
 from keras_quasiattn.lab.cli.arguments import COLUMNS, FILE, PATH, RUN, columns_of, lines_of
 from keras_quasiattn.lab.cli.layout import Command
 from keras_quasiattn.lab.cli.loading import finished_run, waiting
@@ -145,8 +146,6 @@ def _judged(answer: dict[str, Any], label: str | None) -> dict[str, Any]:
 
 
 def _write_errors(file: Path, answers: list[dict[str, Any]]) -> None:
-    from keras_quasiattn.files import atomic_file
-
     judged = [answer for answer in answers if "right" in answer]
     if not judged:
         raise UserError("--errors needs a column `label` in the table")
@@ -154,6 +153,5 @@ def _write_errors(file: Path, answers: list[dict[str, Any]]) -> None:
         (answer for answer in judged if not answer["right"]),
         key=lambda answer: -max(answer["probabilities"]),
     )
-    with atomic_file(file) as temporary:
-        temporary.write_text("".join(f"{json.dumps(answer)}\n" for answer in wrong), "utf-8")
+    write_json_lines(file, wrong)
     click.echo(f"{len(wrong)} of {len(judged)} answers are wrong: see {file}", err=True)
