@@ -104,3 +104,31 @@ def test_other_layers_are_left_alone():
     assert not can_be_calibrated(layer)
     models.calibrate_attention(layer, X, X)
     np.testing.assert_array_equal(to_numpy(layer(X, X)), expected)
+
+
+def test_numbers_that_are_not_finite_keep_the_scales():
+    layer = layers.MultiHeadCoDA(2, 4, scaling="calibrated")
+    x = np.where(np.arange(7)[:, None] == 3, np.nan, X).astype("float32")
+    layer(X, X)
+    models.calibrate_attention(layer, x, x)
+    scales = [w for w in layer.non_trainable_weights if w.name.endswith("_scale")]
+    assert len(scales) == 2 and all(np.all(to_numpy(w.value) == 0.25) for w in scales)
+
+
+def test_without_numbers_it_is_an_error():
+    layer = layers.MultiHeadCoDA(2, 4, scaling="calibrated")
+    layer(X, X)
+    symbolic = keras.Input((7, 8))
+    with pytest.raises(ValueError, match="needs numbers: call it eagerly"):
+        models.calibrate_attention(layer, symbolic, symbolic)
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        traced = tf.function(lambda x: models.calibrate_attention(layer, x, x), autograph=False)
+        with pytest.raises(ValueError, match="needs numbers: call it eagerly"):
+            traced(tf.constant(X))
+    elif keras.backend.backend() == "jax":
+        import jax
+
+        with pytest.raises(ValueError, match="needs numbers: call it eagerly"):
+            jax.jit(lambda x: models.calibrate_attention(layer, x, x))(X)

@@ -19,6 +19,7 @@ SCALES = {"alpha": "alpha_scale", "beta": "beta_scale"}  # names of the weights
 
 _active: ContextVar[bool] = ContextVar("calibrating", default=False)
 _observe: ContextVar[Observe | None] = ContextVar("observe_pairs", default=None)
+_NO_NUMBERS = "`calibrate_attention` needs numbers: call it eagerly, outside of graphs."
 _HALVINGS = 60
 _ROUNDING = 1e-6  # of sums in float32, relative to their size
 
@@ -29,12 +30,16 @@ def calibrate_attention(layer: keras.Layer, *args: Any, **kwargs: Any) -> None:
     One call with these arguments, without dropout, sets both scales of each head in the order of
     the layers: E gets the standard deviation α over the visible pairs, and the mean of 2·sigmoid(N)
     gets ½ for β = 1. Call it eagerly with the first batch, before training. A head whose products
-    are all equal, or whose distances are all 0, keeps its scale.
+    are all equal or not finite, or whose distances are all 0 or not finite, keeps its scale.
 
     Args:
         layer: any built Keras layer or model.
         *args: positional arguments of the call.
         **kwargs: keyword arguments of the call.
+
+    Raises:
+        ValueError: an argument has no numbers yet, as within `tf.function`, `jax.jit` or a
+            functional model.
 
     Example:
     >>> import numpy as np
@@ -49,6 +54,9 @@ def calibrate_attention(layer: keras.Layer, *args: Any, **kwargs: Any) -> None:
     >>> round(float(np.mean(one.matrices["gate"].values)), 3)
     0.5
     """
+    for one in keras.tree.flatten((args, kwargs)):
+        if isinstance(one, keras.KerasTensor):
+            raise ValueError(f"{_NO_NUMBERS} Received: {one}")
     token = _active.set(True)
     try:
         with recording():  # so that whole matrices are computed
@@ -78,15 +86,16 @@ def calibrating(
 
     def observe(products: Tensor, distance: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         # (heads, pairs), or (1, pairs) without a head axis
+        products, distance = _numbers(products), _numbers(distance)
         visible = np.ones(products.shape, bool)
         if mask is not None:
-            visible &= np.asarray(ops.convert_to_numpy(mask), bool)
+            visible &= _numbers(mask).astype(bool)
         for name, values, scale_of in (
             ("alpha", products, _scale_of_products),
             ("beta", distance, _scale_of_distances),
         ):
             scale = ops.convert_to_numpy(scales[name]).astype(np.float64)
-            array = np.asarray(ops.convert_to_numpy(values), np.float64)
+            array = values.astype(np.float64)
             axis = array.ndim - 3
             for head in range(scale.size):
                 chosen = visible if scale.ndim == 0 else np.take(visible, head, axis)
@@ -115,6 +124,13 @@ def observed(
     return (alpha, beta) if observe is None else observe(products, distance, mask)
 
 
+def _numbers(x: Tensor) -> np.ndarray:
+    try:
+        return np.asarray(ops.convert_to_numpy(x))
+    except (NotImplementedError, TypeError, RuntimeError) as error:  # it is traced
+        raise ValueError(f"{_NO_NUMBERS} Received: {x}") from error
+
+
 def _scale_of_products(products: np.ndarray) -> float | None:
     """Return the scale that gives the products variance 1."""
     if not products.size or not np.isfinite(products).all():
@@ -126,7 +142,7 @@ def _scale_of_products(products: np.ndarray) -> float | None:
 def _scale_of_distances(distances: np.ndarray) -> float | None:
     """Return the scale c for which the mean of 2·sigmoid(−c·distance) is ½, by bisection."""
     far = distances[distances > 0]
-    if 2 * far.size <= distances.size or not np.isfinite(far).all():
+    if 2 * far.size <= distances.size or not np.isfinite(distances).all():
         return None  # the gates of equal vectors stay 1, so the mean stays above ½
 
     def is_open(scale: float) -> bool:
