@@ -89,7 +89,7 @@ class Swap:
         made: Any = type(kind.__name__, (SwappedLayer, kind), members)
         made.__module__ = kind.__module__
         _register(made)
-        return super(SwappedLayer, made).from_config(serialized["config"])  # type: ignore[misc]
+        return super(SwappedLayer, made).from_config(_own(serialized)["config"])  # type: ignore[misc]
 
     def hook(self, layer: keras.layers.Layer) -> None:
         """Let the heads of a layer that `can_be_hooked` attend as this swap says."""
@@ -189,8 +189,13 @@ class SwappedLayer(QuantizedParts):
         """Make the layer again, with the attention that it was given."""
         made_by = {name: config[name] for name in config if name != "layer"}
         swap = Swap(**{**made_by, "holders": tuple(config["holders"])})
-        original = keras.saving.deserialize_keras_object(config["layer"])  # for its class
+        original = keras.saving.deserialize_keras_object(_own(config["layer"]))  # for its class
         return swap.make_block(type(original), config["layer"])
+
+
+def _own(serialized: dict[str, Any]) -> dict[str, Any]:
+    """Return a copy, as some classes, such as Keras' wrappers, take what they read out of it."""
+    return {**serialized, "config": dict(serialized["config"])}
 
 
 def _register(kind: type[Any]) -> None:

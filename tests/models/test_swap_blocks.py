@@ -210,6 +210,24 @@ def test_attention_that_is_no_attribute_is_named() -> None:
         swap_attention(model_of(lambda x, mask: of_block(x, mask, keeps=True)))
 
 
+def test_a_layer_in_a_wrapper_of_keras(tmp_path: Any) -> None:
+    # Its `from_config` takes the wrapped layer out of the configuration.
+    inputs = keras.Input((2, 5, 8))
+    block = TransformerEncoder(16, num_heads=2, attention="softmax")
+    model = keras.Model(inputs, keras.layers.TimeDistributed(block)(inputs))
+    x = np.stack([X, X[:, ::-1]], axis=1)
+    for start in ("projections", "unchanged"):
+        copy = swap_attention(model, "relu", start=start)
+        copy.save(tmp_path / "copy.keras")
+        loaded = keras.saving.load_model(tmp_path / "copy.keras")
+        np.testing.assert_allclose(
+            ops.convert_to_numpy(loaded(x)), ops.convert_to_numpy(copy(x)), atol=1e-6
+        )
+    np.testing.assert_allclose(
+        ops.convert_to_numpy(copy(x)), ops.convert_to_numpy(model(x)), atol=1e-5
+    )
+
+
 def test_keras_hubs_blocks(tmp_path: Any) -> None:
     hub = pytest.importorskip("keras_hub", reason="keras_hub is not installed")
     x, mask = keras.Input((None, 8), name="x"), keras.Input((None,), dtype="bool", name="mask")
