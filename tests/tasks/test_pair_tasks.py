@@ -272,6 +272,28 @@ def test_a_run_from_before_unknown_words_had_several_ids(folders: dict[str, Path
     assert type(task).from_config(config, folders["rank"]).config() == task.config()
 
 
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ({"validation": "0"}, "validation.tsv has no question that counts: .* the label 1$"),
+        ({"test": "0"}, "test.tsv has no question that counts"),
+        ({"train": "0"}, "train.tsv has no question that counts"),
+        ({"test": "1", "questions": "both"}, "the label 1 and one with the label 0$"),
+    ],
+)
+def test_questions_of_which_none_counts_are_refused(
+    labels: dict[str, str], message: str, tmp_path: Path
+) -> None:
+    for split in ("train", "validation", "test"):
+        # Their MAP would be 0.
+        rows = [(f"q{q}", f"c{c}", labels.get(split, "01"[c % 2])) for q in "ab" for c in (0, 1)]
+        tiny_pairs.write(tmp_path / f"{split}.tsv", "question\tcandidate\tlabel", rows)
+    questions = labels.get("questions", "positive")
+    task = tiny_pairs.make(tmp_path, "rank", "decomposable", data__questions=questions)
+    with pytest.raises(UserError, match=message):
+        task.prepare()
+
+
 def test_frozen_words_without_vectors_are_refused(folders: dict[str, Path]) -> None:
     task = tiny_pairs.make(folders["pairs"], "pairs", "decomposable", model__train_embedding=False)
     with pytest.raises(UserError, match=r"model.train_embedding is False and data.vectors is ''"):

@@ -44,6 +44,15 @@ def _corpus(config: str, example: str = _ANSWERS) -> Source:
     return pair_source(example, keys=("first", "second", "label", "question_id"), config=config)
 
 
+def _check_counts(pairs: TextPairs, place: str, questions: str) -> None:
+    """Raise a `UserError` if no question of `place` counts in the metrics, which would be 0."""
+    wanted = (1,) if questions == "positive" else (1, 0)
+    found = [set(np.asarray(pairs.groups)[pairs.labels == label].tolist()) for label in wanted]
+    if not set.intersection(*found):
+        labels = " and one with ".join(f"the label {label}" for label in wanted)
+        raise UserError(f"{place} has no question that counts: none has a candidate with {labels}")
+
+
 class Rank(PairTask):
     """Ranking by pointwise classification: a candidate's score is its probability of being right.
 
@@ -79,11 +88,16 @@ class Rank(PairTask):
         questions = self.options.data["questions"]
         if questions not in QUESTIONS:
             raise UserError.unknown("data.questions", questions, QUESTIONS)
-        return super()._load()
+        data, note = super()._load()
+        for split, pairs in data.splits.items():
+            _check_counts(pairs, self.options.data.get(split) or f"the split {split}", questions)
+        return data, note
 
     def _read_file(self, file: str, columns: Mapping[str, str] | None) -> TextPairs:
         given = {FILE: by_column(f"data.{FILE}", file, _COLUMNS)}
-        return ranked_pairs_from_files(given, columns).splits[FILE]
+        pairs = ranked_pairs_from_files(given, columns).splits[FILE]
+        _check_counts(pairs, file, self.options.data["questions"])
+        return pairs
 
     def _targets(self, texts: Any) -> dict[str, np.ndarray]:
         return {"label": texts.labels, "group": texts.groups}
