@@ -59,7 +59,14 @@ ON_EVERY_BACKEND = (
                 "pair_models",
             ),
             *("prompts", "readers", "sampling", "seq2seq", "sequence_crossentropy"),
-            *("quantized", "registered", "siamese_classifier", "transformer", "writers"),
+            *(
+                "quantized",
+                "registered",
+                "siamese_classifier",
+                "transformer",
+                "writers",
+                "wrong_arguments",
+            ),
             *("swap_attention", "swap_blocks", "swap_kinds", "swap_start", "swap_state"),
         )
     ),

@@ -161,15 +161,15 @@ def test_a_mean_over_all_pairs_sees_every_row():
         assert np.isfinite(to_numpy(layer(x, x, query_mask=KEYS, value_mask=KEYS))).all()
 
 
-def test_weights_of_a_row_that_sees_nan_are_nan_where_it_sees():
+@pytest.mark.parametrize("name", ATTENTIONS)
+def test_weights_of_a_row_that_sees_nan_are_nan_where_it_sees(name):
     x = normal(B, T, FEATURES)
     x[SPOILT, HIDDEN] = np.nan
-    for name in ATTENTIONS:
-        _, scores = built(name, "float32")(x, x, use_causal_mask=True, return_attention_scores=True)
-        spoiled = np.isnan(to_numpy(scores)).any(1)
-        sees = np.tril(np.ones((T, T), "bool")) & (TIME >= HIDDEN)[:, None]
-        np.testing.assert_array_equal(spoiled[SPOILT], sees)
-        assert not spoiled[::2].any()
+    _, scores = built(name, "float32")(x, x, use_causal_mask=True, return_attention_scores=True)
+    spoiled = np.isnan(to_numpy(scores)).any(1)
+    sees = np.tril(np.ones((T, T), "bool")) & (TIME >= HIDDEN)[:, None]
+    np.testing.assert_array_equal(spoiled[SPOILT], sees)
+    assert not spoiled[::2].any()
 
 
 ENCODER, DECODER = layers.TransformerEncoder, layers.TransformerDecoder

@@ -6,7 +6,7 @@ import warnings
 import keras
 import numpy as np
 import pytest
-from cases import CASES, ONE_OF_EACH, one_of_each_by_default
+from cases import ONE_OF_EACH, one_of_each_by_default
 from layer_case import BATCH, FEATURES, LayerCase, constructor_parameters, randomize
 from non_default import NON_DEFAULT, TOGETHER
 from running import model_of, outputs, plain_outputs, shared_layer, weights
@@ -171,14 +171,14 @@ def test_symbolic_shapes_are_the_true_ones(case, known, dtype, with_scores):
     assert [tuple(shape) for shape in told] == [x.shape for x in truth[: len(told)]]
 
 
-def test_scores_of_multi_head_layers_are_heads_by_target_by_source():
-    for case in CASES:
-        if "num_heads" in case.parameters and case.has_scores:
-            scores = outputs(
-                case, shared_layer(case), case.sequences(), return_attention_scores=True
-            )[-1]
-            target, source = case.style.lengths[0], case.style.lengths[-1]
-            assert scores.shape == (BATCH, case.arguments["num_heads"], target, source)
+@pytest.mark.parametrize(
+    "case", [case for case in ONE_OF_EACH if "num_heads" in case.parameters], ids=str
+)
+def test_scores_of_multi_head_layers_are_heads_by_target_by_source(case):
+    options = {"return_attention_scores": True}
+    *_, scores = outputs(case, shared_layer(case), case.sequences(), **options)
+    target, source = case.style.lengths[0], case.style.lengths[-1]
+    assert scores.shape == (BATCH, case.arguments["num_heads"], target, source)
 
 
 class Holder(keras.layers.Layer):

@@ -211,20 +211,8 @@ def test_span_crossentropy_by_hand() -> None:
     np.testing.assert_allclose(float(loss), expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"vocabulary_size": 0}, "`vocabulary_size` must be a positive integer"),
-        ({"self_attention": "hard"}, "`self_attention` must be one of .*hard"),
-        ({"pointer": "none"}, "`pointer` must be one of .*none"),
-        ({"attention": "none"}, "`attention` must be one of .*none"),
-        ({"num_layers": 0}, "`num_layers` must be a positive integer"),
-        ({"dropout": 1.0}, "`dropout` must be a number in"),
-        ({"character_units": -1}, "`units` must be a positive integer"),
-    ],
-)
-def test_bad_arguments(changed: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        DecaProp(**{**_SMALL, **changed})
+def test_bad_arguments() -> None:
+    with pytest.raises(ValueError, match="`units` must be a positive integer"):
+        DecaProp(**_SMALL, character_units=-1)
     with pytest.raises(ValueError, match="`longest` must be at least 1"):
         best_spans(np.zeros((1, 2)), np.zeros((1, 2)), 0)

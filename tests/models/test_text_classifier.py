@@ -171,16 +171,9 @@ def test_logits_are_float32_in_half_precision() -> None:
 @pytest.mark.parametrize(
     ("kind", "changed", "message"),
     [
-        ("soft", {"attention": "hard"}, "`attention` must be one of .*attention='hard'"),
-        ("soft", {"merge_mode": "mul"}, "`merge_mode` must be one of 'concat', 'sum'"),
-        ("soft", {"units": 0}, "`units` must be a positive integer"),
-        ("soft", {"dropout": 1.0}, "`dropout`"),
-        ("soft", {"embedding_dropout": -1}, "`embedding_dropout`"),
         ("local", {"attention_options": {"window": 0}}, "`window`"),
-        ("convolution", {"encoder": "gru"}, "`encoder` must be one of .*encoder='gru'"),
         ("convolution", {"kernel_size": 2}, "`kernel_size` must be odd"),
         ("convolution", {"attention": "none"}, "`attention` must not be 'none'"),
-        ("transformer", {"num_classes": 0}, "`num_classes` must be a positive integer"),
         ("transformer", {"num_heads": 3}, "must be divisible by `num_heads`"),
     ],
 )
