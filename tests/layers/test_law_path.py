@@ -6,7 +6,6 @@ import keras
 import numpy as np
 import pytest
 from cases import CASES, one_of_each_by_default, one_of_each_first
-from layer_case import BATCH
 from running import (
     as_tensor,
     assert_close,
@@ -79,17 +78,6 @@ def test_scores_change_nothing(case):
     assert not np.moveaxis(scores, -1, 1)[~masks[-1]].any()
     if not pooled:
         assert not np.moveaxis(scores, -2, 1)[~masks[0]].any()
-
-
-@one_of_each_by_default
-def test_batch_size(case):
-    layer, sequences, masks = shared_layer(case), case.sequences(), case.masks()
-    single = [
-        outputs(case, layer, [x[b : b + 1] for x in sequences], [mask[b : b + 1] for mask in masks])
-        for b in range(BATCH)
-    ]
-    expected = [np.concatenate(parts) for parts in zip(*single, strict=True)]
-    assert_close(masked_outputs(case), expected, tolerance=2e-6)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if not case.noisy], ids=str)
