@@ -203,6 +203,28 @@ class Attention:
         return heads * queries * keys * (features + value_features)
 
 
+class ShowsOptions:
+    """First base class of layers that show the options of their attention as attributes.
+
+    These are read-only, because weights and checks depend on them.
+    """
+
+    def show_options(self, options: Any) -> None:
+        """Set `self.options`, and an attribute for each of its fields."""
+        for name, value in dataclasses.asdict(options).items():
+            setattr(self, name, value)
+        self.options = options
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        options = self.__dict__.get("options")
+        if options is not None and any(name == own.name for own in dataclasses.fields(options)):
+            raise AttributeError(
+                f"`{name}` cannot be set after construction. Make a new {type(self).__name__} from "
+                f"`get_config()` with another value. Received: {name}={value!r}"
+            )
+        super().__setattr__(name, value)
+
+
 @dataclasses.dataclass
 class ScoreAttention(Attention):
     """Base class of attentions whose weights follow from the scores, scale · query · keyᵀ + bias.

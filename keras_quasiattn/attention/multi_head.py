@@ -9,10 +9,16 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from keras_quasiattn.attention.base import Attention, for_any_length, training_call
+from keras_quasiattn.attention.base import (
+    Attention,
+    ShowsOptions,
+    for_any_length,
+    training_call,
+)
 from keras_quasiattn.attention.start import Start
 from keras_quasiattn.core import recording
 from keras_quasiattn.core.arguments import (
+    call_arguments,
     check_positive_integer,
     check_projected_shapes,
     check_rate,
@@ -44,7 +50,7 @@ _HOOKS_OF_KERAS = tuple(
 )
 
 
-class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
+class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHeadAttention):
     """`keras.layers.MultiHeadAttention` with other attention weights; subclasses choose them.
 
     Constructor, call arguments, sublayers (`query`, `key`, `value`, `attention_output`) and
@@ -215,22 +221,10 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
         }
         self._kernel_initializer = keras.initializers.get(kernel_initializer)
         options.prepare(self, num_heads)
-        for name, value in dataclasses.asdict(options).items():
-            setattr(self, name, value)
-        self.options = options
+        self.show_options(options)
         self._start = None if start is None else Start(self, **start)
         if rotary_base is not None:
             _check_rotary_base(rotary_base, key_dim, self._all_options[0].score_parts)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute; options of the attention are read-only, because they define weights."""
-        options = self.__dict__.get("options")
-        if options is not None and any(name == own.name for own in dataclasses.fields(options)):
-            raise AttributeError(
-                f"`{name}` cannot be set after construction. Make a new {type(self).__name__} from "
-                f"`get_config()` with another value. Received: {name}={value!r}"
-            )
-        super().__setattr__(name, value)
 
     @property
     def weights_see_all_pairs(self) -> bool:
@@ -582,31 +576,20 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
             is_causal=use_causal_mask,
         )
 
-    def compute_output_spec(
-        self,
-        query: Tensor,
-        value: Tensor,
-        key: Tensor | None = None,
-        query_mask: Tensor | None = None,
-        value_mask: Tensor | None = None,
-        key_mask: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-        use_causal_mask: bool = False,
-        *,
-        attention_bias: Tensor | None = None,
-    ) -> Any:
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
         """Return symbolic output (B, T, ..., features), and scores (B, ..., N, T, S)."""
-        self._check_masks(query, value, query_mask, value_mask, key_mask, attention_mask)
+        given = call_arguments(self, args, kwargs)
+        query, value, key = (given[name] for name in ("query", "value", "key"))
+        masks = ("query_mask", "value_mask", "key_mask", "attention_mask")
+        self._check_masks(query, value, *(given[name] for name in masks))
         axes = AttentionAxes(len(query.shape) + 1, self.attention_axes)
         scores_shape = axes.scores_shape(query.shape, value.shape, self.num_heads)
-        if attention_bias is not None:
-            check_score_bias(attention_bias, scores_shape, "attention_bias")
+        if given.get("attention_bias") is not None:
+            check_score_bias(given["attention_bias"], scores_shape, "attention_bias")
         key_shape = None if key is None else key.shape
         shape = self.compute_output_shape(query.shape, value.shape, key_shape)
         output = keras.KerasTensor(shape, dtype=self.compute_dtype)
-        if not return_attention_scores:
+        if not given["return_attention_scores"]:
             return output
         return output, keras.KerasTensor(scores_shape, dtype=self.compute_dtype)
 

@@ -1,5 +1,6 @@
 """Check layer arguments; each error names the argument and the value received."""
 
+import inspect
 import numbers
 from typing import Any
 
@@ -55,17 +56,20 @@ def check_projected_shapes(shapes: dict[str, tuple[int | None, ...] | None]) -> 
         if shape is None:
             continue
         if len(shape) < 3 or len(shape) != rank:
+            found = ", ".join(f"{one}.shape={of and tuple(of)}" for one, of in shapes.items())
             raise ValueError(
                 f"`{name}` must have shape (batch, length, ..., features), with as many dimensions "
-                "as `query`. Received: "
-                f"""{
-                    ", ".join(
-                        f"{name}.shape={shape and tuple(shape)}" for name, shape in shapes.items()
-                    )
-                }"""
+                f"as `query`. Received: {found}"
             )
         if shape[-1] is None:
             raise ValueError(
                 f"The last dimension of `{name}` must be known. "
                 f"Received: {name}.shape={tuple(shape)}"
             )
+
+
+def call_arguments(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call of `layer` by name, with its defaults."""
+    bound = inspect.signature(type(layer).call).bind(layer, *args, **kwargs)
+    bound.apply_defaults()
+    return bound.arguments

@@ -6,15 +6,16 @@ import keras
 from keras import ops
 
 from keras_quasiattn.core.arguments import check_sequence
+from keras_quasiattn.core.configured import ConfiguredLayer
 from keras_quasiattn.core.masks import masked_mean, sequence_mask
-from keras_quasiattn.core.quantized_parts import QuantizedParts
-from keras_quasiattn.layers.dense import Dense
+from keras_quasiattn.layers.dense import make_dense
 
 Tensor = Any
+_PROGRESS = ("state", "output", "steps", "remainder", "spent", "running")
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class AdaptiveHalting(QuantizedParts, keras.layers.Layer):
+class AdaptiveHalting(ConfiguredLayer):
     """Halt each position of a sequence separately and return a weighted sum of its states.
 
     p_n = sigmoid(x_n·w + b);  N = the first n with p_1 + … + p_n > threshold, or the last step
@@ -36,14 +37,13 @@ class AdaptiveHalting(QuantizedParts, keras.layers.Layer):
         initial_bias: initial value of b. With a larger value, positions halt earlier at the start
             of training. Defaults to 1.0.
         ponder_weight: number ≥ 0, the weight of the cost in the loss. Defaults to 0.01.
-        **kwargs: arguments of `keras.layers.Layer`: `name`, `dtype`, `trainable`.
 
     Call arguments:
         inputs: (B, T, D), x_n.
         state: (B, T, D), s_n, the block's output for `inputs`.
-        progress: what the previous call returned; None after the first step.
-        mask: optional boolean or 0/1 integer (B, T), True = a real position.
-        is_last: Python boolean, whether this is the last step. Defaults to False.
+        progress: what the previous call returned; None at the first step.
+        mask: boolean (B, T), True = real.
+        is_last: whether this is the last step, a Python boolean.
         training: whether to add the cost to the loss.
 
     Returns:
@@ -78,30 +78,27 @@ class AdaptiveHalting(QuantizedParts, keras.layers.Layer):
     ) -> None:
         # No autocast: 16 bits cannot resolve sums of p close to the threshold.
         super().__init__(autocast=False, **kwargs)
-        self.supports_masking = True
         if not 0 < threshold <= 1:
             raise ValueError(f"`threshold` must be in (0, 1]. Received: threshold={threshold!r}")
         if not ponder_weight >= 0:
             raise ValueError(
                 f"`ponder_weight` must be 0 or more. Received: ponder_weight={ponder_weight!r}"
             )
-        self.threshold, self.initial_bias, self.ponder_weight = (
-            threshold,
-            initial_bias,
-            ponder_weight,
-        )
+        self.threshold, self.ponder_weight = threshold, ponder_weight
+        self.initial_bias = initial_bias
 
     def build(self, inputs_shape: tuple[int | None, ...], *_: Any) -> None:
         """Create w and b."""
         check_sequence(inputs_shape, "inputs")
-        self.unit = Dense(
+        self.unit = make_dense(
+            self,
+            "unit",
             1,
+            inputs_shape,
             activation="sigmoid",
             bias_initializer=keras.initializers.Constant(self.initial_bias),
             dtype=keras.backend.result_type(self.compute_dtype, "float32"),
-            name="unit",
         )
-        self.unit.build(inputs_shape)
 
     def call(
         self,
@@ -139,21 +136,9 @@ class AdaptiveHalting(QuantizedParts, keras.layers.Layer):
             real = None if mask is None else ops.expand_dims(mask, -1)  # (B, T, 1)
             cost = masked_mean(steps + remainder, real, axis=(0, 1, 2))
             self.add_loss(self.ponder_weight * ops.squeeze(cost))
-        return {
-            "state": state,
-            "output": output,
-            "steps": steps,
-            "remainder": remainder,
-            "spent": spent,
-            "running": goes_on,
-        }
+        found = (state, output, steps, remainder, spent, goes_on)
+        return dict(zip(_PROGRESS, found, strict=True))
 
     def compute_mask(self, inputs: Tensor, mask: Tensor | None = None) -> Any:
         """Return the mask of the inputs for each returned tensor."""
-        names = ("state", "output", "steps", "remainder", "spent", "running")
-        return None if mask is None else dict.fromkeys(names, mask)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return every constructor argument."""
-        names = ("threshold", "initial_bias", "ponder_weight")
-        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
+        return None if mask is None else dict.fromkeys(_PROGRESS, mask)

@@ -127,6 +127,8 @@ class AttentionFlow(PairAttention):
     Source: Seo et al. 2017, "Bidirectional Attention Flow for Machine Comprehension", §2.4.
     """
 
+    one_output = True
+
     def __init__(self, *, kernel_initializer: Any = "glorot_uniform", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
@@ -153,18 +155,7 @@ class AttentionFlow(PairAttention):
         output = zero_padding(ops.concatenate([a, found, a * found, a * matters], axis=-1), mask_a)
         return (output, weights) if options["return_scores"] else output
 
-    def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
-        """Return the mask of the passage."""
-        return None if mask is None else mask[0]
-
     def compute_output_shape(self, inputs_shape: list[Shape]) -> Any:
         """Return (B, T, 4·features)."""
         width: int = inputs_shape[0][-1]  # type: ignore[assignment]
         return (*inputs_shape[0][:-1], 4 * width)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return every constructor argument."""
-        return {
-            **super().get_config(),
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }

@@ -150,16 +150,6 @@ class BidirectionalAttentionConnector(PairAttention):
         numbers = len(OPERATORS) * (2 if self.use_intra else 1)
         return [(*shape[:-1], numbers) for shape in inputs_shape]
 
-    def get_config(self) -> dict[str, Any]:
-        """Return every constructor argument."""
-        return {
-            **super().get_config(),
-            "factors": self.factors,
-            "use_intra": self.use_intra,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "factors_initializer": keras.initializers.serialize(self.factors_initializer),
-        }
-
 
 def _project(x: Tensor, kernels: list[Tensor]) -> Tensor:
     for kernel in kernels:

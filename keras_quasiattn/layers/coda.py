@@ -1,23 +1,20 @@
 """Compositional de-attention (CoDA) between two sequences."""
 
-import dataclasses
 from typing import Any, cast
 
 import keras
 
+from keras_quasiattn.attention.base import ShowsOptions
 from keras_quasiattn.attention.coda.attention import CoDAOptions, Factor
-from keras_quasiattn.layers.dense import Dense
+from keras_quasiattn.core.arguments import check_positive_integer
+from keras_quasiattn.layers.dense import Dense, make_dense
 from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 
 Tensor = Any
-# All options but `center_per_query`, because one weight matrix serves both directions.
-_OPTIONS = tuple(
-    field.name for field in dataclasses.fields(CoDAOptions) if field.name != "center_per_query"
-)
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class CoDA(PairAttention):
+class CoDA(ShowsOptions, PairAttention):
     """Align two sequences by compositional de-attention; one weight matrix serves both directions.
 
     E = α·F_E(a)·F_E(b)ᵀ/units;  N = −β·‖F_N(a) − F_N(b)‖₁/units;  M = tanh(E) ⊙ 2·sigmoid(N);
@@ -91,24 +88,23 @@ class CoDA(PairAttention):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if units is not None and (not isinstance(units, int) or units <= 0):
-            raise ValueError(
-                f"`units` must be a positive integer or None. Received: units={units!r}"
-            )
+        if units is not None:
+            check_positive_integer(units, "units")
         self.units = units
         self.activation = keras.activations.get(activation)
-        self.use_bias = use_bias
-        self.share_projections = share_projections
+        self.use_bias, self.share_projections = use_bias, share_projections
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self._options = CoDAOptions(
-            alpha=alpha,
-            beta=beta,
-            scaling=scaling,
-            similarity=similarity,
-            gate=gate,
-            gate_range=gate_range,
-            center_similarity=center_similarity,
-            implementation=implementation,
+        self.show_options(
+            CoDAOptions(
+                alpha=alpha,
+                beta=beta,
+                scaling=scaling,
+                similarity=similarity,
+                gate=gate,
+                gate_range=gate_range,
+                center_similarity=center_similarity,
+                implementation=implementation,
+            )
         )
 
     def build(self, inputs_shape: list[Shape]) -> None:
@@ -121,27 +117,19 @@ class CoDA(PairAttention):
             if self.share_projections
             else self._make_projection("distance_projection", inputs_shape[0])
         )
-        self._learned = self._options.make_weights(self, self._units)
+        self._learned = self.options.make_weights(self, self._units)
 
     def _make_projection(self, name: str, shape: Shape) -> Dense:
-        projection = Dense(
-            self._units,
-            activation=self.activation,
-            use_bias=self.use_bias,
-            # An initializer object returns the same values at every call, hence the clone.
-            kernel_initializer=self.kernel_initializer.clone(),
-            dtype=self.dtype_policy,
-            name=name,
+        return make_dense(
+            self, name, self._units, shape, activation=self.activation, use_bias=self.use_bias
         )
-        projection.build(shape)
-        return projection
 
     def attend(
         self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
     ) -> list[Tensor]:
         """Return [a', b'], and M if it is requested."""
         separate = not self.share_projections
-        outputs = self._options.pair(
+        outputs = self.options.pair(
             self.similarity_projection(a),  # (B, T, units)
             self.similarity_projection(b),  # (B, S, units)
             mask_a,
@@ -154,14 +142,3 @@ class CoDA(PairAttention):
             return_scores=options["return_scores"],
         )
         return list(outputs)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return every constructor argument."""
-        names = ("units", "use_bias", "share_projections")
-        return {
-            **super().get_config(),
-            **{name: getattr(self, name) for name in names},
-            **{name: getattr(self._options, name) for name in _OPTIONS},
-            "activation": keras.activations.serialize(self.activation),
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }

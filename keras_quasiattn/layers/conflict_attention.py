@@ -83,10 +83,6 @@ class ConflictAttention(OneWayAttention):
             u, v, kernel, values, mask_v, difference=self.difference, return_scores=return_scores
         )
 
-    def get_config(self) -> dict[str, Any]:
-        """Return every constructor argument."""
-        return {**super().get_config(), "difference": self.difference}
-
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class AttentionConflict(OneWayAttention):
@@ -134,6 +130,7 @@ class AttentionConflict(OneWayAttention):
         self, units: int | None = None, *, difference: str = DEFAULT_DIFFERENCE, **kwargs: Any
     ) -> None:
         super().__init__(units, **kwargs)
+        self.difference = difference
         self.alignment = AlignmentAttention(units, dtype=self.dtype_policy, name="alignment")
         self.conflict = ConflictAttention(
             units, difference=difference, dtype=self.dtype_policy, name="conflict"
@@ -162,7 +159,3 @@ class AttentionConflict(OneWayAttention):
         """Return (B, T, features of u + 2·features of v)."""
         u, v = (check_sequence(shape, f"inputs[{i}]") for i, shape in enumerate(inputs_shape))
         return (*inputs_shape[0][:-1], u + 2 * v)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return every constructor argument."""
-        return {**super().get_config(), "difference": self.conflict.difference}

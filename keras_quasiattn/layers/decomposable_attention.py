@@ -88,7 +88,7 @@ class DecomposableAttention(PairAttention):
         self.units, self.num_layers, self.dropout = units, num_layers, dropout
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self._attention = make_attention(self, attention, attention_options)
-        self.attention, self.attention_options = attention, dict(attention_options or {})
+        self.attention, self.attention_options = attention, dict(attention_options or {}) or None
         self.last_activation = keras.activations.get(last_activation)
         self.share_networks = share_networks
         check_choice(share_networks, (True, False), "share_networks")
@@ -149,14 +149,3 @@ class DecomposableAttention(PairAttention):
                 **distances,
             )
         )
-
-    def get_config(self) -> dict[str, Any]:
-        """Return every constructor argument."""
-        names = ("units", "num_layers", "dropout", "attention", "share_networks")
-        return {
-            **super().get_config(),
-            **{name: getattr(self, name) for name in names},
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "attention_options": self.attention_options or None,
-            "last_activation": keras.activations.serialize(self.last_activation),
-        }

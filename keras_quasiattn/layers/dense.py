@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_quasiattn.core.arguments import check_positive_integer, check_rate
 from keras_quasiattn.core.backend import tanh
-from keras_quasiattn.core.quantized_parts import QuantizedParts
+from keras_quasiattn.core.configured import ConfiguredLayer
 from keras_quasiattn.core.tensors import project
 
 Tensor = Any
@@ -37,11 +37,27 @@ class Dense(keras.layers.Dense):
         super().quantize(mode, type_check=False, config=config)
 
 
+def make_dense(
+    layer: keras.layers.Layer, name: str, units: int, shape: Any, **options: Any
+) -> Dense:
+    """Create and build a dense layer for inputs of `shape`, as a part of `layer`.
+
+    Its dtype is that of `layer`. So is its initializer, if `layer` has one: a clone, because an
+    initializer returns the same values at every call.
+    """
+    initializer = getattr(layer, "kernel_initializer", None)
+    if initializer is not None and "kernel_initializer" not in options:
+        options["kernel_initializer"] = initializer.clone()
+    dense = Dense(units, **{"dtype": layer.dtype_policy, "name": name, **options})
+    dense.build(shape)
+    return dense
+
+
 Shape = tuple[int | None, ...]
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class DenseStack(QuantizedParts, keras.layers.Layer):
+class DenseStack(ConfiguredLayer):
     """Repeat dropout and a dense layer with ReLU `num_layers` times.
 
     Args:
@@ -84,7 +100,6 @@ class DenseStack(QuantizedParts, keras.layers.Layer):
         self.num_layers = check_positive_integer(num_layers, "num_layers")
         self.dropout = check_rate(dropout, "dropout")
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.supports_masking = True
 
     def build(self, inputs_shape: Shape) -> None:
         """Create the dropouts and dense layers."""
@@ -107,16 +122,6 @@ class DenseStack(QuantizedParts, keras.layers.Layer):
         for dropout, dense in zip(self.dropouts, self.denses, strict=True):
             inputs = dense(dropout(inputs, training=training))
         return inputs
-
-    def get_config(self) -> dict[str, Any]:
-        """Return every constructor argument."""
-        names = ("units", "num_layers", "dropout")
-        return {
-            **super().get_config(),
-            **{name: getattr(self, name) for name in names},
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "last_activation": keras.activations.serialize(self.last_activation),
-        }
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")

@@ -7,7 +7,7 @@ import keras
 from keras_quasiattn.attention.base import make_attention, training_call
 from keras_quasiattn.core.masks import pair_mask, zero_padding
 from keras_quasiattn.core.recording import mark_visible
-from keras_quasiattn.layers.dense import Dense
+from keras_quasiattn.layers.dense import make_dense
 from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 
 Tensor = Any
@@ -63,6 +63,8 @@ class DotAttention(PairAttention):
     eqs. 7 and 8 ("general"); CoDA: Tay et al. 2019, "Compositional De-Attention Networks", eq. 10.
     """
 
+    one_output = True
+
     def __init__(
         self,
         *,
@@ -73,21 +75,22 @@ class DotAttention(PairAttention):
     ) -> None:
         super().__init__(**kwargs)
         self._attention = make_attention(self, attention, attention_options, is_cross=True)
-        self.attention, self.attention_options = attention, dict(attention_options or {})
+        self.attention, self.attention_options = attention, dict(attention_options or {}) or None
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, inputs_shape: list[Shape]) -> None:
         """Create W and the learned weights of the attention."""
         check_pair(inputs_shape, same_features=False)
-        self.key_projection = Dense(
-            inputs_shape[0][-1],
+        width = cast(int, inputs_shape[0][-1])
+        self.key_projection = make_dense(
+            self,
+            "key_projection",
+            width,
+            inputs_shape[1],
             use_bias=False,
             kernel_initializer=self.kernel_initializer,
-            dtype=self.dtype_policy,
-            name="key_projection",
         )
-        self.key_projection.build(inputs_shape[1])
-        self._learned = self._attention.make_weights(self, cast(int, inputs_shape[0][-1]))
+        self._learned = self._attention.make_weights(self, width)
 
     def project(self, v: Tensor) -> Tensor:
         """Return the keys k (B, S, D) of v (B, S, features)."""
@@ -130,19 +133,6 @@ class DotAttention(PairAttention):
             return zero_padding(results, mask_a)
         return tuple(zero_padding(x, mask_a) for x in results)
 
-    def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
-        """Return the mask of u."""
-        return None if mask is None else mask[0]
-
     def compute_output_shape(self, inputs_shape: list[Shape]) -> Any:
         """Return (B, T, features of v)."""
         return (*inputs_shape[0][:-1], inputs_shape[1][-1])
-
-    def get_config(self) -> dict[str, Any]:
-        """Return every constructor argument."""
-        return {
-            **super().get_config(),
-            "attention": self.attention,
-            "attention_options": self.attention_options or None,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }

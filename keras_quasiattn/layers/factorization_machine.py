@@ -6,8 +6,9 @@ import keras
 from keras import ops
 
 from keras_quasiattn.core.arguments import check_positive_integer, check_sequence
-from keras_quasiattn.core.masks import check_sequence_mask, sequence_mask, zero_padding
+from keras_quasiattn.core.masks import zero_padding
 from keras_quasiattn.core.tensors import compute_dtype, project
+from keras_quasiattn.layers.sequence_layer import SequenceLayer, Shape
 
 Tensor = Any
 
@@ -66,9 +67,6 @@ def factorization_machine(z: Tensor, bias: Tensor, weights: Tensor, factors: Ten
     return ops.cast(bias + project(z, weights) + pairs, result_dtype)
 
 
-Shape = tuple[int | None, ...]
-
-
 class FactorizationWeights(NamedTuple):
     """Weights of one factorization machine: w₀ (), w (D,) and V (D, K)."""
 
@@ -78,7 +76,7 @@ class FactorizationWeights(NamedTuple):
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class FactorizationMachine(keras.layers.Layer):
+class FactorizationMachine(SequenceLayer):
     """Map the features of every position to one number: a linear score plus pairwise products.
 
     y = w₀ + w·z + Σ_{i<j} ⟨V_i, V_j⟩·z_i·z_j
@@ -121,7 +119,6 @@ class FactorizationMachine(keras.layers.Layer):
         super().__init__(**kwargs)
         self.factors = check_positive_integer(factors, "factors")
         self.factors_initializer = factors_initializer_of(factors_initializer)
-        self.supports_masking = True
 
     def build(self, inputs_shape: Shape) -> None:
         """Create w₀, w and V."""
@@ -132,8 +129,7 @@ class FactorizationMachine(keras.layers.Layer):
 
     def call(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
         """Compute y at every position; see the class."""
-        mask = sequence_mask(mask, "mask", inputs)
-        z = zero_padding(ops.cast(inputs, self.compute_dtype), mask)
+        z, mask = self.masked(inputs, mask)
         # (B, T, features) to (B, T), then (B, T, 1)
         numbers = ops.expand_dims(factorization_machine(z, *self._weights), -1)
         return zero_padding(numbers, mask)
@@ -141,19 +137,6 @@ class FactorizationMachine(keras.layers.Layer):
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         """Return (B, T, 1)."""
         return (*inputs_shape[:-1], 1)
-
-    def compute_output_spec(self, inputs: Tensor, mask: Tensor | None = None) -> Any:
-        """Return a symbolic output (B, T, 1)."""
-        check_sequence_mask(mask, "mask", inputs)
-        return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return every constructor argument."""
-        return {
-            **super().get_config(),
-            "factors": self.factors,
-            "factors_initializer": keras.initializers.serialize(self.factors_initializer),
-        }
 
 
 def factors_initializer_of(given: Any) -> keras.initializers.Initializer:

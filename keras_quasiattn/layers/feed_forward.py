@@ -7,15 +7,15 @@ import keras
 
 from keras_quasiattn.core.arguments import check_positive_integer, check_rate, check_sequence
 from keras_quasiattn.core.masks import check_sequence_mask, on_finite_rows
-from keras_quasiattn.core.quantized_parts import QuantizedParts
 from keras_quasiattn.core.tensors import check_choice
-from keras_quasiattn.layers.dense import Dense, LayerNormalization
+from keras_quasiattn.layers.dense import LayerNormalization, make_dense
+from keras_quasiattn.layers.sequence_layer import SequenceLayer
 
 Tensor = Any
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class FeedForward(QuantizedParts, keras.layers.Layer):
+class FeedForward(SequenceLayer):
     """Apply two dense layers at each position, with layer normalization and a residual connection.
 
     output = x + Dropout(W2 · Dropout(activation(W1 · LayerNorm(x) + b1)) + b2)
@@ -69,7 +69,6 @@ class FeedForward(QuantizedParts, keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.supports_masking = True
         self.intermediate_dim = check_positive_integer(intermediate_dim, "intermediate_dim")
         self.dropout = check_rate(dropout, "dropout")
         self.activation = keras.activations.get(activation)
@@ -81,28 +80,17 @@ class FeedForward(QuantizedParts, keras.layers.Layer):
     def build(self, inputs_shape: tuple[int | None, ...]) -> None:
         """Create the layer norm, both dense layers and both dropouts."""
         width = check_sequence(inputs_shape, "inputs")
-        dtype = self.dtype_policy
+        dtype, inner = self.dtype_policy, self.intermediate_dim
         self.norm = LayerNormalization(epsilon=self.layer_norm_epsilon, dtype=dtype, name="norm")
-        self.intermediate_dense = self._dense(
-            self.intermediate_dim, "intermediate_dense", self.activation
+        self.intermediate_dense = make_dense(
+            self, "intermediate_dense", inner, inputs_shape, activation=self.activation
         )
         self.intermediate_dropout = keras.layers.Dropout(
             self.dropout, dtype=dtype, name="intermediate_dropout"
         )
-        self.output_dense = self._dense(width, "output_dense", None)
+        self.output_dense = make_dense(self, "output_dense", width, (*inputs_shape[:-1], inner))
         self.output_dropout = keras.layers.Dropout(self.dropout, dtype=dtype, name="output_dropout")
         self.norm.build(inputs_shape)
-        self.intermediate_dense.build(inputs_shape)
-        self.output_dense.build((*inputs_shape[:-1], self.intermediate_dim))
-
-    def _dense(self, units: int, name: str, activation: Any) -> Dense:
-        return Dense(
-            units,
-            activation=activation,
-            kernel_initializer=self.kernel_initializer.clone(),
-            dtype=self.dtype_policy,
-            name=name,
-        )
 
     def call(
         self,
@@ -123,30 +111,3 @@ class FeedForward(QuantizedParts, keras.layers.Layer):
         x = self.intermediate_dropout(self.intermediate_dense(x), training=training)
         x = inputs + self.output_dropout(self.output_dense(x), training=training)
         return x if self.normalize_first else self.norm(x)
-
-    def compute_output_spec(
-        self,
-        inputs: Tensor,
-        mask: Tensor | None = None,
-        training: bool | None = None,
-        isolate_rows: bool = False,
-    ) -> Any:
-        """Return a symbolic output with the shape of the inputs."""
-        check_sequence_mask(mask, "mask", inputs)
-        return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
-
-    def compute_output_shape(self, inputs_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """Return the shape of the inputs."""
-        return tuple(inputs_shape)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return every constructor argument."""
-        return {
-            **super().get_config(),
-            "intermediate_dim": self.intermediate_dim,
-            "dropout": self.dropout,
-            "activation": keras.activations.serialize(self.activation),
-            "layer_norm_epsilon": self.layer_norm_epsilon,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "normalize_first": self.normalize_first,
-        }

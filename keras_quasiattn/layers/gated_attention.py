@@ -1,6 +1,5 @@
 """Attention that saves work by computing only the positions with an open gate."""
 
-import dataclasses
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -8,9 +7,10 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_quasiattn.attention.base import ShowsOptions
 from keras_quasiattn.attention.gated import GateOptions, Gates
 from keras_quasiattn.attention.softmax import MultiHeadSoftmax
-from keras_quasiattn.core.arguments import check_positive_integer, check_sequence
+from keras_quasiattn.core.arguments import call_arguments, check_positive_integer, check_sequence
 from keras_quasiattn.core.backend import needs_static_shapes, segment_max, segment_sum
 from keras_quasiattn.core.masks import (
     as_boolean_mask,
@@ -19,18 +19,17 @@ from keras_quasiattn.core.masks import (
     zero_masked,
     zero_padding,
 )
-from keras_quasiattn.core.quantized_parts import QuantizedParts
 from keras_quasiattn.core.recording import is_recording, record
 from keras_quasiattn.core.tensors import check_choice
-from keras_quasiattn.layers.dense import Dense
+from keras_quasiattn.layers.dense import Dense, make_dense
 from keras_quasiattn.layers.pooling import (
     AttentionPooling,
-    Shape,
     check_states,
     position_scores,
     soft_attention,
 )
 from keras_quasiattn.layers.recurrence import OrthogonalInitializer, bidirectional, run_recurrent
+from keras_quasiattn.layers.sequence_layer import SequenceLayer, Shape
 
 Tensor = Any
 GATED_IMPLEMENTATIONS = ("auto", "reference", "gathered")
@@ -164,7 +163,7 @@ NETWORKS = ("bilstm", "feed_forward", "self_attention")
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class GateNetwork(QuantizedParts, keras.layers.Layer):
+class GateNetwork(SequenceLayer):
     """A small network that reads a sequence and returns one logit per position.
 
     h' = network(x);  logit_t = u·h'_t + b
@@ -203,7 +202,6 @@ class GateNetwork(QuantizedParts, keras.layers.Layer):
         check_choice(network, NETWORKS, "network")
         self.network = network
         self.units = check_positive_integer(units, "units")
-        self.supports_masking = True
 
     def build(self, inputs_shape: Shape) -> None:
         """Create the hidden layers and the output layer."""
@@ -228,8 +226,7 @@ class GateNetwork(QuantizedParts, keras.layers.Layer):
         if self.network == "self_attention":
             self.attention = MultiHeadSoftmax(1, self.units, dtype=dtype, name="attention")
             self.attention.build(hidden_shape, hidden_shape)
-        self.logit = Dense(1, dtype=dtype, name="logit")
-        self.logit.build(hidden_shape)
+        self.logit = make_dense(self, "logit", 1, hidden_shape)
 
     def call(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
         """Return one logit per position, (B, T, 1)."""
@@ -246,21 +243,12 @@ class GateNetwork(QuantizedParts, keras.layers.Layer):
         """Return (B, T, 1)."""
         return (*inputs_shape[:-1], 1)
 
-    def compute_output_spec(self, inputs: Tensor, mask: Tensor | None = None) -> Any:
-        """Return symbolic logits (B, T, 1)."""
-        check_sequence_mask(mask, "mask", inputs)
-        return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return every constructor argument."""
-        return {**super().get_config(), "network": self.network, "units": self.units}
-
 
 _UNITS = 100
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class GatedAttention(AttentionPooling):
+class GatedAttention(ShowsOptions, AttentionPooling):
     """Apply soft attention to the few positions whose gates an auxiliary network opens (GA-Net).
 
     p_t = sigmoid(network(x)_t);  e_t = wᵀ·tanh(h_t);  α_t = g_t·exp(e_t) / Σ g·exp(e);
@@ -382,7 +370,7 @@ class GatedAttention(AttentionPooling):
                 dtype=self.dtype_policy,
                 name="gate_network",
             )
-        self.units = units
+        self.units, self.seed = units, seed
         options = GateOptions(
             temperature=temperature,
             final_temperature=final_temperature,
@@ -391,6 +379,7 @@ class GatedAttention(AttentionPooling):
             inference=inference,
             threshold=threshold,
         )
+        self.show_options(options)
         self.gates = Gates(options, seed=seed, dtype=self.dtype_policy)
         check_choice(implementation, GATED_IMPLEMENTATIONS, "implementation")
         self.implementation = implementation
@@ -424,15 +413,9 @@ class GatedAttention(AttentionPooling):
         gate_inputs_mask: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor, Tensor]:
         """Pool `inputs` (B, T, D) through the gates; see the class."""
-        candidates = {
-            "mask": mask,
-            "inputs_mask": inputs_mask,
-            "gate_inputs_mask": gate_inputs_mask,
-        }
-        name = next((name for name, given in candidates.items() if given is not None), "mask")
-        _check_masks(inputs, gate_inputs, **candidates)
-        mask = sequence_mask(candidates[name], name, inputs)
-        states = zero_padding(ops.cast(inputs, self.compute_dtype), mask)
+        _check_masks(inputs, gate_inputs, mask, inputs_mask, gate_inputs_mask)
+        mask = next((m for m in (mask, inputs_mask, gate_inputs_mask) if m is not None), None)
+        states, mask = self.masked(inputs, mask)
         window = 1 if self.convolution is None else self.convolution.kernel_size[0]
         words = states
         if gate_inputs is not None:
@@ -459,11 +442,8 @@ class GatedAttention(AttentionPooling):
         if not return_attention_scores:
             return context
         gates = ops.cast(gates, self.compute_dtype)
-        return (
-            context,
-            gates if mask is None else gates * ops.cast(mask, gates.dtype),
-            weights,
-        )
+        gates = zero_masked(ops.cast(gates, self.compute_dtype), mask)
+        return context, gates, weights
 
     def _encode(self, x: Tensor) -> Tensor:
         """Return the convolution: (N, L, E) to (N, L − window + 1, D)."""
@@ -495,24 +475,21 @@ class GatedAttention(AttentionPooling):
             return inputs_shape
         return (*inputs_shape[:-1], self.convolution.filters)
 
-    def compute_output_spec(  # type: ignore[override]
-        self,
-        inputs: Tensor,
-        gate_inputs: Tensor | None = None,
-        mask: Tensor | None = None,
-        training: bool | None = None,
-        return_attention_scores: bool = False,
-        inputs_mask: Tensor | None = None,
-        gate_inputs_mask: Tensor | None = None,
-    ) -> Any:
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
         """Return the symbolic output (B, D), gates (B, T) and weights (B, T)."""
-        masks = {"inputs_mask": inputs_mask, "gate_inputs_mask": gate_inputs_mask}
-        _check_masks(inputs, gate_inputs, mask=mask, **masks)
-        spec = super().compute_output_spec(inputs, None, return_attention_scores)
-        if not return_attention_scores:
+        given = call_arguments(self, args, kwargs)
+        names = ("inputs", "gate_inputs", "mask", "inputs_mask", "gate_inputs_mask")
+        _check_masks(*(given[name] for name in names))
+        spec = super().compute_output_spec(*args, **kwargs)
+        if not given["return_attention_scores"]:
             return spec
         output, weights = spec
         return output, keras.KerasTensor(weights.shape, dtype=self.compute_dtype), weights
+
+    @property
+    def network(self) -> Any:
+        """The auxiliary network, by its name if it was given so."""
+        return self._network_name or self.gate_network
 
     def get_config(self) -> dict[str, Any]:
         """Return every constructor argument."""
@@ -521,15 +498,7 @@ class GatedAttention(AttentionPooling):
             # Otherwise Keras would build it before this layer and leave this layer's name out of
             # its path.
             convolution.pop("build_config", None)
-        return {
-            **super().get_config(),
-            "network": self._network_name or keras.saving.serialize_keras_object(self.gate_network),
-            "units": self.units,
-            **dataclasses.asdict(self.gates.options),
-            "seed": self.gates.seed,
-            "convolution": convolution,
-            "implementation": self.implementation,
-        }
+        return {**super().get_config(), "convolution": convolution}
 
 
 def _check_convolution(convolution: Any) -> keras.layers.Conv1D:
@@ -549,7 +518,8 @@ def _check_convolution(convolution: Any) -> keras.layers.Conv1D:
     return convolution
 
 
-def _check_masks(inputs: Tensor, gate_inputs: Tensor | None, **masks: Tensor | None) -> None:
-    for name, mask in masks.items():
-        of_gates = name == "gate_inputs_mask" and gate_inputs is not None
-        check_sequence_mask(mask, name, gate_inputs if of_gates else inputs)
+def _check_masks(inputs: Tensor, gate_inputs: Tensor | None, *masks: Tensor | None) -> None:
+    x = inputs if gate_inputs is None else gate_inputs
+    names = ("mask", "inputs_mask", "gate_inputs_mask")
+    for name, mask, of in zip(names, masks, (inputs, inputs, x), strict=True):
+        check_sequence_mask(mask, name, of)

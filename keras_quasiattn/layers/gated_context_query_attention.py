@@ -7,7 +7,7 @@ import keras
 from keras_quasiattn.attention.base import make_attention
 from keras_quasiattn.core.arguments import check_positive_integer, check_rate, check_sequence
 from keras_quasiattn.core.masks import pair_mask, zero_padding
-from keras_quasiattn.layers.dense import Dense
+from keras_quasiattn.layers.dense import make_dense
 from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 
 Tensor = Any
@@ -68,6 +68,8 @@ class GatedContextQueryAttention(PairAttention):
     Answering", in the form used by the code of Tay et al. 2018; with CoDA: Tay et al. 2019, §3.1.
     """
 
+    one_output = True
+
     def __init__(
         self,
         units: int,
@@ -82,44 +84,31 @@ class GatedContextQueryAttention(PairAttention):
         super().__init__(**kwargs)
         self.units = check_positive_integer(units, "units")
         self._attention = make_attention(self, attention, attention_options)
-        self.attention, self.attention_options = attention, dict(attention_options or {})
+        self.attention, self.attention_options = attention, dict(attention_options or {}) or None
         self.dropout = check_rate(dropout, "dropout")
-        rates = {
-            "input_dropout": check_rate(input_dropout, "input_dropout"),
-            "gate_dropout": self.dropout,
-        }
+        check_rate(input_dropout, "input_dropout")
         self.input_dropout, self.gate_dropout = (
             keras.layers.Dropout(rate, dtype=self.dtype_policy, name=name)
-            for name, rate in rates.items()
+            for name, rate in (("input_dropout", input_dropout), ("gate_dropout", dropout))
         )
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, inputs_shape: list[Shape]) -> None:
         """Create W_in, W_mem, W_g and the learned weights of the attention."""
         check_pair(inputs_shape, same_features=False)
+        p, q = inputs_shape
         joined = self.compute_output_shape(inputs_shape)
-        self.context_projection = self._dense(
-            self.units, "relu", "context_projection", inputs_shape[0]
-        )
+        relu = {"activation": "relu", "use_bias": False}
+        self.context_projection = make_dense(self, "context_projection", self.units, p, **relu)
         self.query_projection = (
             self.context_projection
-            if self._attention.needs_one_projection and inputs_shape[0][-1] == inputs_shape[1][-1]
-            else self._dense(self.units, "relu", "query_projection", inputs_shape[1])
+            if self._attention.needs_one_projection and p[-1] == q[-1]
+            else make_dense(self, "query_projection", self.units, q, **relu)
         )
-        self.gate = self._dense(joined[-1], "sigmoid", "gate", joined)
+        self.gate = make_dense(
+            self, "gate", joined[-1], joined, activation="sigmoid", use_bias=False
+        )
         self._learned = self._attention.make_weights(self, self.units)
-
-    def _dense(self, units: int, activation: str, name: str, shape: Shape) -> Dense:
-        dense = Dense(
-            units,
-            activation=activation,
-            use_bias=False,
-            kernel_initializer=self.kernel_initializer.clone(),
-            dtype=self.dtype_policy,
-            name=name,
-        )
-        dense.build(shape)
-        return dense
 
     def attend(
         self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
@@ -146,10 +135,6 @@ class GatedContextQueryAttention(PairAttention):
         )
         return (output, *weights) if scored else output
 
-    def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
-        """Return the mask of the context."""
-        return None if mask is None else mask[0]
-
     def compute_output_shape(self, inputs_shape: list[Shape]) -> Any:
         """Return (B, T, features of p + features of q)."""
         p, q = (check_sequence(shape, f"inputs[{i}]") for i, shape in enumerate(inputs_shape))
@@ -157,12 +142,4 @@ class GatedContextQueryAttention(PairAttention):
 
     def get_config(self) -> dict[str, Any]:
         """Return every constructor argument."""
-        return {
-            **super().get_config(),
-            "units": self.units,
-            "attention": self.attention,
-            "attention_options": self.attention_options or None,
-            "dropout": self.dropout,
-            "input_dropout": self.input_dropout.rate,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }
+        return {**super().get_config(), "input_dropout": self.input_dropout.rate}

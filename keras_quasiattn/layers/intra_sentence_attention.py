@@ -7,17 +7,10 @@ from keras import ops
 
 from keras_quasiattn.attention.softmax import attend
 from keras_quasiattn.core.arguments import check_sequence
-from keras_quasiattn.core.masks import (
-    as_boolean_mask,
-    check_sequence_mask,
-    pair_mask,
-    sequence_mask,
-    sides,
-    zero_padding,
-)
-from keras_quasiattn.core.quantized_parts import QuantizedParts
+from keras_quasiattn.core.masks import as_boolean_mask, pair_mask, sides
 from keras_quasiattn.core.tensors import as_dtype, check_choice, dot_products
 from keras_quasiattn.layers.dense import DenseStack
+from keras_quasiattn.layers.sequence_layer import SequenceLayer, Shape
 
 Tensor = Any
 
@@ -101,11 +94,8 @@ def intra_attention(
     )
 
 
-Shape = tuple[int | None, ...]
-
-
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class IntraSentenceAttention(QuantizedParts, keras.layers.Layer):
+class IntraSentenceAttention(SequenceLayer):
     """Append to every word of a sentence a weighted sum of related words: [x; x'].
 
     f[i, j] = F(x_i)·F(x_j) + d[i − j];  x' = softmax(f)·x
@@ -171,7 +161,6 @@ class IntraSentenceAttention(QuantizedParts, keras.layers.Layer):
         self.network = DenseStack(
             units, num_layers, dropout, kernel_initializer, dtype=self.dtype_policy, name="network"
         )
-        self.supports_masking = True
 
     def build(self, inputs_shape: Shape) -> None:
         """Build F and create d."""
@@ -191,8 +180,7 @@ class IntraSentenceAttention(QuantizedParts, keras.layers.Layer):
         return_attention_scores: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Attend within `inputs`; see the class."""
-        mask = sequence_mask(mask, "mask", inputs)
-        x = zero_padding(ops.cast(inputs, self.compute_dtype), mask)  # Keras does not cast integers
+        x, mask = self.masked(inputs, mask)
         attended, scores = intra_attention(
             self.network(x, training=training),  # (B, T, units)
             x,
@@ -208,26 +196,6 @@ class IntraSentenceAttention(QuantizedParts, keras.layers.Layer):
         """Return (B, T, 2·D)."""
         return (*inputs_shape[:-1], 2 * check_sequence(inputs_shape, "inputs"))
 
-    def compute_output_spec(
-        self,
-        inputs: Tensor,
-        mask: Tensor | None = None,
-        training: bool | None = None,
-        return_attention_scores: bool = False,
-    ) -> Any:
-        """Return the symbolic output (B, T, 2·D), and weights (B, T, T)."""
-        check_sequence_mask(mask, "mask", inputs)
-        shape = tuple(inputs.shape)
-        output = keras.KerasTensor(self.compute_output_shape(shape), dtype=self.compute_dtype)
-        if not return_attention_scores:
-            return output
-        return output, keras.KerasTensor((*shape[:2], shape[1]), dtype=self.compute_dtype)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return every constructor argument."""
-        names = ("units", "num_layers", "dropout", "max_distance", "signed")
-        return {
-            **super().get_config(),
-            **{name: getattr(self, name) for name in names},
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }
+    def weights_shape(self, inputs_shape: Shape) -> Shape:
+        """Return (B, T, T)."""
+        return (*inputs_shape[:2], inputs_shape[1])

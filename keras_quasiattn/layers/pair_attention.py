@@ -6,31 +6,28 @@ import keras
 
 from keras_quasiattn.attention.base import training_call
 from keras_quasiattn.attention.multi_head import ProjectionInitializer
-from keras_quasiattn.core.arguments import check_positive_integer
+from keras_quasiattn.core.arguments import call_arguments, check_positive_integer
+from keras_quasiattn.core.configured import ConfiguredLayer
 from keras_quasiattn.core.masks import as_boolean_mask, check_sequence_mask, zero_padding
-from keras_quasiattn.core.quantized_parts import QuantizedParts
 from keras_quasiattn.core.recording import mark_visible
-from keras_quasiattn.layers.dense import Dense
+from keras_quasiattn.layers.dense import make_dense
 
 Tensor = Any
 Shape = tuple[int | None, ...]
 _TWO = "`inputs` must be a list [a, b] of two tensors of shape (batch, length, features)."
 
 
-class PairAttention(QuantizedParts, keras.layers.Layer):
+class PairAttention(ConfiguredLayer):
     """Take [a, b] and return a new version of each; subclasses implement `attend`.
 
-    Values at masked positions are set to 0 before `attend`, and each output keeps the mask of its
-    input.
+    Values at masked positions are set to 0 before `attend`. Each output keeps the mask of its
+    input; with `one_output` there is one, in place of a.
     """
 
+    one_output = False
     # Number of weight matrices (B, T, S) that follow the outputs with `return_attention_scores`.
     score_count = 1
     kernel_initializer: Any = None  # for subclasses that call `add_score_kernel`
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.supports_masking = True
 
     def attend(
         self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
@@ -75,32 +72,26 @@ class PairAttention(QuantizedParts, keras.layers.Layer):
         )
 
     def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
-        """Return the masks of the inputs."""
-        return mask
+        """Return the masks of the inputs, or that of a."""
+        return mask[0] if mask is not None and self.one_output else mask
 
     def compute_output_shape(self, inputs_shape: list[Shape]) -> Any:
         """Return the shapes of the inputs."""
         return [tuple(shape) for shape in inputs_shape]
 
-    def compute_output_spec(
-        self,
-        inputs: list[Tensor],
-        mask: list[Tensor | None] | None = None,
-        training: bool | None = None,
-        return_attention_scores: bool = False,
-    ) -> Any:
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
         """Return symbolic outputs, and weights (B, T, S)."""
-        _checked_masks(inputs, mask)
-        a, b = (tuple(x.shape) for x in inputs)
+        given = call_arguments(self, args, kwargs)
+        _checked_masks(given["inputs"], given["mask"])
+        a, b = (tuple(x.shape) for x in given["inputs"])
         outputs = self.compute_output_shape([a, b])
-        one_way = isinstance(outputs, tuple)
-        shapes = [outputs] if one_way else outputs
-        if return_attention_scores:
+        shapes = [outputs] if self.one_output else outputs
+        if scored := given.get("return_attention_scores", False):
             shapes = [*shapes, *[(a[0], a[1], b[1])] * self.score_count]
         specs = [keras.KerasTensor(shape, dtype=self.compute_dtype) for shape in shapes]
-        if not one_way:
+        if not self.one_output:
             return specs
-        return tuple(specs) if return_attention_scores else specs[0]
+        return tuple(specs) if scored else specs[0]
 
 
 def check_pair(shapes: Any, same_features: bool = True) -> None:
@@ -155,6 +146,8 @@ class OneWayAttention(PairAttention):
         **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
     """
 
+    one_output = True
+
     def __init__(self, units: int | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.units = None if units is None else check_positive_integer(units, "units")
@@ -168,13 +161,11 @@ class OneWayAttention(PairAttention):
     def build(self, inputs_shape: list[Shape]) -> None:
         """Create the projections."""
         check_pair(inputs_shape, same_features=False)
-        units = self.units or inputs_shape[0][-1]
+        units: Any = self.units or inputs_shape[0][-1]
         self.u_projection, self.v_projection = (
-            Dense(units, activation="tanh", use_bias=False, dtype=self.dtype_policy, name=name)
-            for name in ("u_projection", "v_projection")
+            make_dense(self, name, units, shape, activation="tanh", use_bias=False)
+            for name, shape in zip(("u_projection", "v_projection"), inputs_shape, strict=True)
         )
-        self.u_projection.build(inputs_shape[0])
-        self.v_projection.build(inputs_shape[1])
 
     def attend(
         self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
@@ -186,14 +177,6 @@ class OneWayAttention(PairAttention):
         cleared = tuple(zero_padding(x, mask_a) for x in (results if scored else [results]))
         return cleared if scored else cleared[0]
 
-    def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
-        """Return the mask of u."""
-        return None if mask is None else mask[0]
-
     def compute_output_shape(self, inputs_shape: list[Shape]) -> Any:
         """Return (B, T, features of v)."""
         return (*inputs_shape[0][:-1], inputs_shape[1][-1])
-
-    def get_config(self) -> dict[str, Any]:
-        """Return every constructor argument."""
-        return {**super().get_config(), "units": self.units}

@@ -11,7 +11,6 @@ from keras_quasiattn.core.arguments import check_positive_integer, check_sequenc
 from keras_quasiattn.core.backend import maximum, tanh
 from keras_quasiattn.core.masks import (
     as_boolean_mask,
-    check_sequence_mask,
     combine_masks,
     largest,
     masked_mean,
@@ -20,7 +19,6 @@ from keras_quasiattn.core.masks import (
     zero_masked,
     zero_padding,
 )
-from keras_quasiattn.core.quantized_parts import QuantizedParts
 from keras_quasiattn.core.recording import record
 from keras_quasiattn.core.tensors import (
     as_dtype,
@@ -30,7 +28,8 @@ from keras_quasiattn.core.tensors import (
     project,
     weighted_sum,
 )
-from keras_quasiattn.layers.dense import Dense
+from keras_quasiattn.layers.dense import make_dense
+from keras_quasiattn.layers.sequence_layer import SequenceLayer, Shape
 
 Tensor = Any
 
@@ -168,10 +167,7 @@ def check_states(states: Tensor, kernel: Tensor) -> tuple[Tensor, Tensor]:
     return states, kernel
 
 
-Shape = tuple[int | None, ...]
-
-
-class AttentionPooling(QuantizedParts, keras.layers.Layer):
+class AttentionPooling(SequenceLayer):
     """Pool (B, T, D) to (B, D) with the scores e_t = wᵀ·tanh(h_t); subclasses implement `pool`.
 
     Args:
@@ -187,7 +183,6 @@ class AttentionPooling(QuantizedParts, keras.layers.Layer):
         check_choice(final_tanh, (False, True), "final_tanh")
         self.final_tanh = final_tanh
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.supports_masking = True
 
     def pool(self, states: Tensor, mask: Tensor | None, return_scores: bool) -> Any:
         """Return the pooled states (B, D), or those and the weights (B, T)."""
@@ -205,9 +200,7 @@ class AttentionPooling(QuantizedParts, keras.layers.Layer):
         self, inputs: Tensor, mask: Tensor | None = None, return_attention_scores: bool = False
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Pool `inputs` (B, T, D); see the class."""
-        mask = sequence_mask(mask, "mask", inputs)
-        inputs = ops.cast(inputs, self.compute_dtype)  # Keras does not cast integers
-        result = self.pool(zero_padding(inputs, mask), mask, return_attention_scores)
+        result = self.pool(*self.masked(inputs, mask), return_attention_scores)
         # (B, D) and (B, T)
         context, weights = result if return_attention_scores else (result, None)
         context = self.finish(context)
@@ -229,26 +222,6 @@ class AttentionPooling(QuantizedParts, keras.layers.Layer):
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         """Return (B, D)."""
         return (inputs_shape[0], inputs_shape[-1])
-
-    def compute_output_spec(
-        self, inputs: Tensor, mask: Tensor | None = None, return_attention_scores: bool = False
-    ) -> Any:
-        """Return the symbolic output (B, D), and weights (B, T)."""
-        check_sequence_mask(mask, "mask", inputs)
-        output = keras.KerasTensor(
-            self.compute_output_shape(inputs.shape), dtype=self.compute_dtype
-        )
-        if not return_attention_scores:
-            return output
-        return output, keras.KerasTensor(inputs.shape[:2], dtype=self.compute_dtype)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return every constructor argument."""
-        return {
-            **super().get_config(),
-            "final_tanh": self.final_tanh,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
@@ -290,11 +263,6 @@ class SoftAttention(AttentionPooling):
     Source: Zhou et al. 2016, "Attention-Based Bidirectional Long Short-Term Memory Networks",
     eqs. 9–12.
     """
-
-    def __init__(
-        self, *, final_tanh: bool = False, kernel_initializer: Any = "glorot_uniform", **kwargs: Any
-    ) -> None:
-        super().__init__(final_tanh=final_tanh, kernel_initializer=kernel_initializer, **kwargs)
 
     def pool(self, states: Tensor, mask: Tensor | None, return_scores: bool) -> Any:
         """Pool all real positions by soft attention."""
@@ -359,26 +327,16 @@ class LocalAttention(AttentionPooling):
         """Create w, W and v."""
         super().build(inputs_shape)
         width: Any = inputs_shape[-1]
-        self.hidden = self._dense(width, "hidden", "tanh", inputs_shape)
-        self.center = self._dense(1, "center", None, inputs_shape)
-
-    def _dense(self, units: int, name: str, activation: Any, inputs_shape: Shape) -> Dense:
-        dense = Dense(
-            units,
-            activation=activation,
-            use_bias=False,
-            kernel_initializer=self.kernel_initializer.clone(),
-            dtype=self.dtype_policy,
-            name=name,
-        )
-        dense.build((inputs_shape[0], inputs_shape[-1]))
-        return dense
+        inputs, options = (inputs_shape[0], width), {"use_bias": False}
+        self.hidden = make_dense(self, "hidden", width, inputs, activation="tanh", **options)
+        self.center = make_dense(self, "center", 1, inputs, **options)
 
     def pool(self, states: Tensor, mask: Tensor | None, return_scores: bool) -> Any:
         """Apply local attention around the position predicted from the last real state."""
         last = self._last_state(states, mask)  # (B, D)
         # (B, 1). At least float32: p is a position, and 16 bits cannot resolve long texts.
-        center = ops.sigmoid(ops.cast(self.center(self.hidden(last)), self._center_dtype))
+        dtype = "float64" if self.compute_dtype == "float64" else "float32"
+        center = ops.sigmoid(ops.cast(self.center(self.hidden(last)), dtype))
         return local_attention(
             states,
             self.score_kernel,
@@ -387,10 +345,6 @@ class LocalAttention(AttentionPooling):
             window=self.window,
             return_scores=return_scores,
         )
-
-    @property
-    def _center_dtype(self) -> str:
-        return "float64" if self.compute_dtype == "float64" else "float32"
 
     def _last_state(self, states: Tensor, mask: Tensor | None) -> Tensor:
         """Return the state at the last real position, (B, D); zeros if there is none."""
@@ -402,13 +356,9 @@ class LocalAttention(AttentionPooling):
         is_last = ops.logical_and(real > 0, ops.equal(ops.cumsum(real, axis=1), total))
         return ops.einsum("bt,btd->bd", ops.cast(is_last, states.dtype), states)
 
-    def get_config(self) -> dict[str, Any]:
-        """Return every constructor argument."""
-        return {**super().get_config(), "window": self.window}
-
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class MaskedPooling(keras.layers.Layer):
+class MaskedPooling(SequenceLayer):
     """Pool a sequence over its real positions; a sequence with none gives zeros, not NaN.
 
     mean: Σ_l mask[l]·x[l] / Σ_l mask[l];  sum: Σ_l mask[l]·x[l];
@@ -443,7 +393,6 @@ class MaskedPooling(keras.layers.Layer):
         super().__init__(**kwargs)
         check_choice(mode, ("mean", "sum", "max"), "mode")
         self.mode = mode
-        self.supports_masking = True
 
     def build(self, inputs_shape: Shape) -> None:
         """Check the shape of the inputs; there are no weights."""
@@ -488,12 +437,3 @@ class MaskedPooling(keras.layers.Layer):
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         """Return (B, features)."""
         return (inputs_shape[0], inputs_shape[-1])
-
-    def compute_output_spec(self, inputs: Tensor, mask: Tensor | None = None) -> Any:
-        """Return the symbolic output (B, features)."""
-        check_sequence_mask(mask, "mask", inputs)
-        return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return every constructor argument."""
-        return {**super().get_config(), "mode": self.mode}

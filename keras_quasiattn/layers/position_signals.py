@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from keras_quasiattn.core.arguments import check_positive_integer, check_sequence
+from keras_quasiattn.core.configured import ConfiguredLayer
 from keras_quasiattn.core.positions import relative_buckets
 from keras_quasiattn.core.tensors import check_choice
 
@@ -14,7 +15,7 @@ Tensor = Any
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class TimingSignal(keras.layers.Layer):
+class TimingSignal(ConfiguredLayer):
     """Add to every position t a fixed vector of sines and cosines of t.
 
     signal[t] = [sin(t·r_0) … sin(t·r_{h−1}), cos(t·r_0) … cos(t·r_{h−1})], h = D // 2,
@@ -53,7 +54,6 @@ class TimingSignal(keras.layers.Layer):
                 "`max_timescale` must be a number above 1. "
                 f"Received: max_timescale={max_timescale!r}"
             )
-        self.supports_masking = True
         self.max_timescale = max_timescale
 
     def call(self, inputs: Tensor, start_index: Any = 0) -> Tensor:
@@ -76,13 +76,9 @@ class TimingSignal(keras.layers.Layer):
         """Return the shape of the inputs."""
         return tuple(inputs_shape)
 
-    def get_config(self) -> dict[str, Any]:
-        """Return every constructor argument."""
-        return {**super().get_config(), "max_timescale": self.max_timescale}
-
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class StepSignal(keras.layers.Layer):
+class StepSignal(ConfiguredLayer):
     """Add a learned vector for the current step to every position.
 
     output = x + √D·table[step], table drawn from N(0, 1/D)
@@ -113,7 +109,6 @@ class StepSignal(keras.layers.Layer):
 
     def __init__(self, num_steps: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.supports_masking = True
         self.num_steps = check_positive_integer(num_steps, "num_steps")
 
     def build(self, inputs_shape: tuple[int | None, ...]) -> None:
@@ -135,13 +130,9 @@ class StepSignal(keras.layers.Layer):
         """Return the shape of the inputs."""
         return tuple(inputs_shape)
 
-    def get_config(self) -> dict[str, Any]:
-        """Return every constructor argument."""
-        return {**super().get_config(), "num_steps": self.num_steps}
-
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class RelativePositionBias(keras.layers.Layer):
+class RelativePositionBias(ConfiguredLayer):
     """Learn a bias on the scores of each head for the distance between query and key, as in T5.
 
     bias[n, t, s] = table[bucket(s − t), n]
@@ -192,7 +183,6 @@ class RelativePositionBias(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.supports_masking = True  # the bias of a masked pair does not matter
         self.num_heads = check_positive_integer(num_heads, "num_heads")
         self.num_buckets = check_positive_integer(num_buckets, "num_buckets")
         self.max_distance = check_positive_integer(max_distance, "max_distance")
@@ -244,11 +234,6 @@ class RelativePositionBias(keras.layers.Layer):
             for one in (query, query if key is None else key)
         )
         return keras.KerasTensor((self.num_heads, *lengths), dtype=self.compute_dtype)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return every constructor argument."""
-        names = ("num_heads", "num_buckets", "max_distance", "bidirectional")
-        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
 
 
 def _length(x: Any) -> Any:

@@ -7,8 +7,8 @@ import keras
 from keras import ops
 
 from keras_quasiattn.core.arguments import check_positive_integer, check_rate, check_sequence
-from keras_quasiattn.core.masks import check_sequence_mask, sequence_mask, zero_padding
-from keras_quasiattn.core.quantized_parts import QuantizedParts
+from keras_quasiattn.core.masks import zero_padding
+from keras_quasiattn.layers.sequence_layer import SequenceLayer, Shape
 
 Tensor = Any
 
@@ -99,11 +99,8 @@ def run_recurrent(
     return zero_padding(states[: -row or None, : -extra or None], mask)
 
 
-Shape = tuple[int | None, ...]
-
-
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class BidirectionalGRU(QuantizedParts, keras.layers.Layer):
+class BidirectionalGRU(SequenceLayer):
     """Read a sequence in both directions.
 
     h_t = [GRU→(x)_t; GRU←(x)_t], where x has passed a dropout that drops a feature at all positions
@@ -141,7 +138,6 @@ class BidirectionalGRU(QuantizedParts, keras.layers.Layer):
         super().__init__(**kwargs)
         self.units = check_positive_integer(units, "units")
         self.dropout = check_rate(dropout, "dropout")
-        self.supports_masking = True
 
     def build(self, inputs_shape: Shape) -> None:
         """Create the dropout and the GRUs of both directions."""
@@ -167,8 +163,7 @@ class BidirectionalGRU(QuantizedParts, keras.layers.Layer):
         self, inputs: Tensor, mask: Tensor | None = None, training: bool | None = None
     ) -> Tensor:
         """Return the states of both directions; see the class."""
-        mask = sequence_mask(mask, "mask", inputs)
-        x = zero_padding(keras.ops.cast(inputs, self.compute_dtype), mask)
+        x, mask = self.masked(inputs, mask)
         # (B, T, D) to (B, T, 2·units)
         return run_recurrent(
             self.recurrent, self.input_dropout(x, training=training), mask, training
@@ -177,14 +172,3 @@ class BidirectionalGRU(QuantizedParts, keras.layers.Layer):
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         """Return (B, T, 2·units)."""
         return (*inputs_shape[:-1], 2 * self.units)
-
-    def compute_output_spec(
-        self, inputs: Tensor, mask: Tensor | None = None, training: bool | None = None
-    ) -> Any:
-        """Return symbolic states (B, T, 2·units)."""
-        check_sequence_mask(mask, "mask", inputs)
-        return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return every constructor argument."""
-        return {**super().get_config(), "units": self.units, "dropout": self.dropout}

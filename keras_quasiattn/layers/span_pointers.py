@@ -6,13 +6,13 @@ import keras
 
 from keras_quasiattn.attention.softmax import attend
 from keras_quasiattn.core.arguments import check_positive_integer, check_sequence
-from keras_quasiattn.core.masks import check_sequence_mask, sequence_mask, zero_padding
-from keras_quasiattn.core.quantized_parts import QuantizedParts
+from keras_quasiattn.core.masks import sequence_mask, zero_padding
 from keras_quasiattn.core.tensors import project
-from keras_quasiattn.layers.dense import Dense
+from keras_quasiattn.layers.dense import make_dense
 from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 from keras_quasiattn.layers.pooling import position_scores
 from keras_quasiattn.layers.recurrence import BidirectionalGRU, OrthogonalInitializer
+from keras_quasiattn.layers.sequence_layer import SequenceLayer
 
 Tensor = Any
 
@@ -56,6 +56,8 @@ class AttentiveSpanPointer(PairAttention):
     Source: Wang et al. 2017, "Gated Self-Matching Networks for Reading Comprehension and Question
     Answering", eqs. 9–11; Vinyals et al. 2015, "Pointer Networks".
     """
+
+    one_output = True
 
     def __init__(
         self, units: int, *, kernel_initializer: Any = "glorot_uniform", **kwargs: Any
@@ -131,30 +133,9 @@ class AttentiveSpanPointer(PairAttention):
             x, keras.ops.squeeze(keras.ops.convert_to_tensor(self._scores[name]), 1)
         )
 
-    def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
-        """Return the mask of the passage."""
-        return None if mask is None else mask[0]
-
     def compute_output_shape(self, inputs_shape: list[Shape]) -> Any:
         """Return (B, T, 2)."""
         return (*inputs_shape[0][:-1], 2)
-
-    def compute_output_spec(  # type: ignore[override]
-        self,
-        inputs: list[Tensor],
-        mask: list[Tensor | None] | None = None,
-        training: bool | None = None,
-    ) -> Any:
-        """Return symbolic logits (B, T, 2)."""
-        return super().compute_output_spec(inputs, mask, training)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return every constructor argument."""
-        return {
-            **super().get_config(),
-            "units": self.units,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }
 
 
 def _pooled(scores: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
@@ -165,7 +146,7 @@ def _pooled(scores: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class RecurrentSpanPointer(QuantizedParts, keras.layers.Layer):
+class RecurrentSpanPointer(SequenceLayer):
     """Compute two logits per position, for an answer span to start and to end there.
 
     h = BiGRU(x);  start = h·w_s;  h' = BiGRU(h);  end = h'·w_e
@@ -204,7 +185,6 @@ class RecurrentSpanPointer(QuantizedParts, keras.layers.Layer):
     def __init__(self, units: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.units = check_positive_integer(units, "units")
-        self.supports_masking = True
 
     def build(self, inputs_shape: Shape) -> None:
         """Make both recurrent layers and both logit projections."""
@@ -215,10 +195,9 @@ class RecurrentSpanPointer(QuantizedParts, keras.layers.Layer):
         self.end_recurrent = BidirectionalGRU(self.units, dtype=dtype, name="end_recurrent")
         self.end_recurrent.build(states)
         self.start_logit, self.end_logit = (
-            Dense(1, use_bias=False, dtype=dtype, name=f"{side}_logit") for side in ("start", "end")
+            make_dense(self, f"{side}_logit", 1, states, use_bias=False)
+            for side in ("start", "end")
         )
-        self.start_logit.build(states)
-        self.end_logit.build(states)
 
     def call(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
         """Return the logits; see the class."""
@@ -232,12 +211,3 @@ class RecurrentSpanPointer(QuantizedParts, keras.layers.Layer):
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         """Return (B, T, 2)."""
         return (*inputs_shape[:-1], 2)
-
-    def compute_output_spec(self, inputs: Tensor, mask: Tensor | None = None) -> Any:
-        """Return symbolic logits (B, T, 2)."""
-        check_sequence_mask(mask, "mask", inputs)
-        return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return every constructor argument."""
-        return {**super().get_config(), "units": self.units}

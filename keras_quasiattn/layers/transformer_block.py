@@ -8,15 +8,20 @@ import keras
 
 from keras_quasiattn.attention.choice import AttentionChoice
 from keras_quasiattn.core.arguments import check_sequence
+from keras_quasiattn.core.configured import ConfiguredLayer
 from keras_quasiattn.core.masks import on_finite_rows
-from keras_quasiattn.core.quantized_parts import QuantizedParts
 from keras_quasiattn.layers.dense import LayerNormalization
 from keras_quasiattn.layers.feed_forward import FeedForward
 
 Tensor = Any
+Shape = tuple[int | None, ...]
+_OF_FEED_FORWARD = (
+    *("intermediate_dim", "dropout", "activation"),
+    *("layer_norm_epsilon", "kernel_initializer", "normalize_first"),
+)
 
 
-class TransformerBlock(QuantizedParts, keras.layers.Layer):
+class TransformerBlock(ConfiguredLayer):
     """Constructor and configuration of `TransformerEncoder` and `TransformerDecoder`; see those."""
 
     def __init__(
@@ -34,7 +39,6 @@ class TransformerBlock(QuantizedParts, keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.supports_masking = True
         self._choice = AttentionChoice(attention, num_heads, key_dim, attention_options)
         self.feed_forward = FeedForward(
             intermediate_dim,
@@ -107,19 +111,15 @@ class TransformerBlock(QuantizedParts, keras.layers.Layer):
     def get_config(self) -> dict[str, Any]:
         """Return every constructor argument."""
         feed_forward = self.feed_forward.get_config()
-        shared = (
-            "intermediate_dim",
-            "dropout",
-            "activation",
-            "layer_norm_epsilon",
-            "kernel_initializer",
-            "normalize_first",
-        )
         return {
-            **super().get_config(),
+            **keras.layers.Layer.get_config(self),
             **self._choice.get_config(),
-            **{name: feed_forward[name] for name in shared},
+            **{name: feed_forward[name] for name in _OF_FEED_FORWARD},
         }
+
+    def compute_output_shape(self, inputs_shape: Shape, encoder_shape: Any = None) -> Shape:
+        """Return the shape of the inputs."""
+        return tuple(inputs_shape)
 
 
 def call_attention(

@@ -12,7 +12,7 @@ from keras_quasiattn.attention.cache import (
     read_into_cache,
     start_attention_cache,
 )
-from keras_quasiattn.core.arguments import check_sequence
+from keras_quasiattn.core.arguments import call_arguments, check_sequence
 from keras_quasiattn.core.masks import (
     as_boolean_mask,
     check_attention_mask,
@@ -30,6 +30,7 @@ from keras_quasiattn.layers.transformer_block import (
 )
 
 Tensor = Any
+_MASKS = ("_mask", "_attention_mask")
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
@@ -325,41 +326,18 @@ class TransformerDecoder(TransformerBlock):
             as_boolean_mask(encoder_attention_mask, "encoder_attention_mask"),
         )
 
-    def compute_output_spec(
-        self,
-        decoder: Tensor,
-        encoder: Tensor | None = None,
-        decoder_mask: Tensor | None = None,
-        encoder_mask: Tensor | None = None,
-        training: bool | None = None,
-        return_attention_scores: bool = False,
-        decoder_attention_mask: Tensor | None = None,
-        encoder_attention_mask: Tensor | None = None,
-        use_causal_mask: bool = True,
-    ) -> Any:
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
         """Return the symbolic output (B, T, D) and, if requested, scores (B, N, T, T or S)."""
-        self._check_call(
-            decoder,
-            encoder,
-            decoder_mask,
-            encoder_mask,
-            decoder_attention_mask,
-            encoder_attention_mask,
-        )
+        given = call_arguments(self, args, kwargs)
+        decoder, encoder = given["decoder"], given["encoder"]
+        masks = [given[f"{side}{kind}"] for kind in _MASKS for side in ("decoder", "encoder")]
+        self._check_call(decoder, encoder, *masks)
         output = keras.KerasTensor(
             self.compute_output_shape(decoder.shape), dtype=self.compute_dtype
         )
-        if not return_attention_scores:
+        if not given["return_attention_scores"]:
             return output
         scores = [scores_spec(self.self_attention, decoder, decoder)]
         if encoder is not None:
             scores.insert(0, scores_spec(self.cross_attention, decoder, encoder))
         return (output, *scores)
-
-    def compute_output_shape(
-        self,
-        decoder_shape: tuple[int | None, ...],
-        encoder_shape: tuple[int | None, ...] | None = None,
-    ) -> tuple[int | None, ...]:
-        """Return the shape of `decoder`."""
-        return tuple(decoder_shape)

@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 
+from keras_quasiattn.core.arguments import call_arguments
 from keras_quasiattn.core.masks import (
     as_boolean_mask,
     check_attention_mask,
@@ -127,24 +128,14 @@ class TransformerEncoder(TransformerBlock):
         shape = scores_shape(getattr(self, "attention", None), inputs, inputs)
         check_attention_mask(attention_mask, "attention_mask", shape, "`mask`")
 
-    def compute_output_spec(
-        self,
-        inputs: Tensor,
-        mask: Tensor | None = None,
-        training: bool | None = None,
-        attention_mask: Tensor | None = None,
-        use_causal_mask: bool = False,
-        return_attention_scores: bool = False,
-    ) -> Any:
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
         """Return the symbolic output (B, T, D) and, if requested, scores (B, N, T, T)."""
-        self._check_masks(inputs, mask, attention_mask)
+        given = call_arguments(self, args, kwargs)
+        inputs = given["inputs"]
+        self._check_masks(inputs, given["mask"], given["attention_mask"])
         output = keras.KerasTensor(
             self.compute_output_shape(inputs.shape), dtype=self.compute_dtype
         )
-        if not return_attention_scores:
+        if not given["return_attention_scores"]:
             return output
         return output, scores_spec(self.attention, inputs, inputs)
-
-    def compute_output_shape(self, inputs_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """Return the shape of the inputs."""
-        return tuple(inputs_shape)

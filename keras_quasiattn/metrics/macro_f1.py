@@ -5,9 +5,11 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_quasiattn.core.configured import Configured
+
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class MacroF1(keras.metrics.Metric):
+class MacroF1(Configured, keras.metrics.Metric):
     """Mean F1 of the classes that are among the labels or the answers, over all batches.
 
     F1 = 2·right / (answered + count), as in `classification_figures`.
@@ -52,7 +54,3 @@ class MacroF1(keras.metrics.Metric):
         f1 = ops.divide_no_nan(2.0 * self.right, both)
         found = ops.sum(ops.cast(both > 0, "float32"))
         return ops.divide_no_nan(ops.sum(f1), found)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor arguments."""
-        return {**super().get_config(), "classes": self.classes}

@@ -6,12 +6,14 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_quasiattn.core.configured import Configured
+
 QUESTIONS = ("positive", "both")
 _TIES = ("worst", "best")
 _LARGEST = 2**31 - 1  # JAX has no 64-bit integers by default
 
 
-class RankingMetric(keras.metrics.Metric):
+class RankingMetric(Configured, keras.metrics.Metric):
     """Mean over questions of a score of their ranked candidates, as trec_eval computes it.
 
     A question's candidates may arrive in any batch, in any order, on any replica of
@@ -28,7 +30,7 @@ class RankingMetric(keras.metrics.Metric):
             standard), or "both", those that also have a negative one.
         ties: "worst" ranks negatives before positives of equal score, "best" positives before
             negatives.
-        name: name of the metric in logs.
+        name: name of the metric in logs. Defaults to `default_name`.
         dtype: dtype of the result.
 
     Call arguments:
@@ -50,13 +52,15 @@ class RankingMetric(keras.metrics.Metric):
     positive.
     """
 
+    default_name: str | None = None
+
     def __init__(
         self,
         *,
         capacity: int,
         questions: str = "positive",
         ties: str = "worst",
-        name: str,
+        name: str | None = None,
         dtype: Any = None,
     ) -> None:
         if capacity < 1:
@@ -64,10 +68,8 @@ class RankingMetric(keras.metrics.Metric):
         for argument, value, known in (("questions", questions, QUESTIONS), ("ties", ties, _TIES)):
             if value not in known:
                 raise ValueError(f"{argument} must be one of {', '.join(known)}; got {value!r}")
-        super().__init__(name=name, dtype=dtype)
-        self.capacity = capacity
-        self.questions = questions
-        self.ties = ties
+        super().__init__(name=name or self.default_name, dtype=dtype)
+        self.capacity, self.questions, self.ties = capacity, questions, ties
         # Two extra slots: the first takes ignored examples, the second those beyond the capacity.
         self.scores = self.add_variable((capacity + 2,), "zeros", dtype="float32", name="scores")
         # Per slot: label, question, and how many replicas have received the example.
@@ -162,11 +164,6 @@ class RankingMetric(keras.metrics.Metric):
             order, rank = _sort(rank * base + score_rank // base**digit % base)
         return order
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor arguments."""
-        own = {"capacity": self.capacity, "questions": self.questions, "ties": self.ties}
-        return {**super().get_config(), **own}
-
 
 def _score_rank_limit(capacity: int) -> int:
     return 2 * capacity + 3
@@ -219,16 +216,7 @@ class MeanAveragePrecision(RankingMetric):
     Source: trec_eval (`map`).
     """
 
-    def __init__(
-        self,
-        *,
-        capacity: int,
-        questions: str = "positive",
-        ties: str = "worst",
-        name: str = "mean_average_precision",
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(capacity=capacity, questions=questions, ties=ties, name=name, dtype=dtype)
+    default_name = "mean_average_precision"
 
     def _gain(self, rank: Any, found: Any, positives: Any) -> Any:
         return found / (rank * ops.maximum(positives, 1.0))
@@ -248,16 +236,7 @@ class MeanReciprocalRank(RankingMetric):
     Source: trec_eval (`recip_rank`).
     """
 
-    def __init__(
-        self,
-        *,
-        capacity: int,
-        questions: str = "positive",
-        ties: str = "worst",
-        name: str = "mean_reciprocal_rank",
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(capacity=capacity, questions=questions, ties=ties, name=name, dtype=dtype)
+    default_name = "mean_reciprocal_rank"
 
     def _gain(self, rank: Any, found: Any, positives: Any) -> Any:
         return ops.where(found == 1.0, 1.0 / rank, 0.0)
@@ -300,10 +279,6 @@ class RecallAtK(RankingMetric):
 
     def _gain(self, rank: Any, found: Any, positives: Any) -> Any:
         return ops.where(rank <= self.k, 1.0 / ops.maximum(positives, 1.0), 0.0)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor arguments."""
-        return {**super().get_config(), "k": self.k}
 
 
 def average_precisions(

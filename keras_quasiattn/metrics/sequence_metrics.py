@@ -6,9 +6,11 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_quasiattn.core.configured import Configured
+
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class SequenceAccuracy(keras.metrics.Metric):
+class SequenceAccuracy(Configured, keras.metrics.Metric):
     """Share of sequences in which every target is the most likely id, given the true previous ids.
 
         correct(b) = all over t with y(b,t) ≠ pad_id of  argmax_v logits(b,t,v) = y(b,t)
@@ -89,13 +91,9 @@ class SequenceAccuracy(keras.metrics.Metric):
         """Return the share of right sequences so far."""
         return ops.divide_no_nan(self.correct, self.count)
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor arguments."""
-        return {**super().get_config(), "pad_id": self.pad_id}
-
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class SequencePerplexity(keras.metrics.Metric):
+class SequencePerplexity(Configured, keras.metrics.Metric):
     """Perplexity of the targets, given the true previous ids.
 
         result = exp(−Σ log softmax(logits[b, t])[y[b, t]] / number of (b, t))
@@ -146,10 +144,6 @@ class SequencePerplexity(keras.metrics.Metric):
     def result(self) -> Any:
         """Return the perplexity of all tokens so far."""
         return ops.exp(ops.divide_no_nan(self.total, self.count))
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor arguments."""
-        return {**super().get_config(), "pad_id": self.pad_id}
 
 
 def perplexity(negative_log_likelihood: float, tokens: int) -> float:

@@ -5,10 +5,11 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_quasiattn.core.configured import Configured
 from keras_quasiattn.models.reader import best_spans
 
 
-class SpanMetric(keras.metrics.Metric):
+class SpanMetric(Configured, keras.metrics.Metric):
     """Mean over examples of a score of the best span against the right one; subclasses define it.
 
     Args:
@@ -51,10 +52,6 @@ class SpanMetric(keras.metrics.Metric):
     def result(self) -> Any:
         """Return the mean over the examples so far."""
         return ops.divide_no_nan(self.total, self.count)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor arguments."""
-        return {**super().get_config(), "longest": self.longest}
 
 
 class SpanAccuracy(SpanMetric):

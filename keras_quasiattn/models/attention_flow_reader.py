@@ -7,7 +7,6 @@ from keras import ops
 
 from keras_quasiattn.layers import AttentionFlow
 from keras_quasiattn.layers.recurrence import BidirectionalGRU
-from keras_quasiattn.models.functional_model import arguments_of
 from keras_quasiattn.models.reader import Reader, Shape, SpanNetwork
 
 Tensor = Any
@@ -133,6 +132,4 @@ class AttentionFlowReader(Reader):
         dropout: float = 0.2,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            AttentionFlowNetwork, arguments_of(AttentionFlowReader.__init__, locals()), **kwargs
-        )
+        super().__init__(AttentionFlowNetwork, locals())

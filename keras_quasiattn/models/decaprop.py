@@ -17,7 +17,7 @@ from keras_quasiattn.layers import (
     RecurrentSpanPointer,
 )
 from keras_quasiattn.layers.recurrence import BidirectionalGRU
-from keras_quasiattn.models.functional_model import arguments_of, layer_maker
+from keras_quasiattn.models.functional_model import layer_maker
 from keras_quasiattn.models.reader import Reader, Shape, SpanNetwork
 
 Tensor = Any
@@ -112,7 +112,7 @@ class DecaProp(Reader):
         attention_dropout: float = 0.0,
         **kwargs: Any,
     ) -> None:
-        super().__init__(DecaPropNetwork, arguments_of(DecaProp.__init__, locals()), **kwargs)
+        super().__init__(DecaPropNetwork, locals())
 
 
 class DecaPropNetwork(SpanNetwork):

@@ -1,6 +1,5 @@
 """The base classes of the models: functional graphs rebuilt from their constructor arguments."""
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,11 +15,35 @@ Tensor = Any
 class FunctionalModel(QuantizedParts, keras.Model):
     """A functional model whose config is its constructor arguments.
 
-    A subclass's constructor sets `self._arguments`, passes its layers to `_hold`, and ends with
-    `super().__init__(inputs=…, outputs=…, **kwargs)` and `self.dtype_policy = policy`.
+    A subclass's constructor starts with `make = self._begin(locals())`, passes its layers to
+    `_hold`, and ends with `self._end(inputs, outputs, kwargs)`.
     """
 
     _arguments: dict[str, Any]
+    _policy: keras.DTypePolicy
+
+    def _begin(
+        self, given: Mapping[str, Any], *, positive: Sequence[str] = (), rates: Sequence[str] = ()
+    ) -> Callable[..., Any]:
+        """Keep the arguments of a constructor, and return the `layer_maker` of its dtype policy.
+
+        Args:
+            given: its `locals()`, before any other variable is set.
+            positive: arguments that must be positive integers.
+            rates: arguments that must be in [0, 1).
+
+        Raises:
+            ValueError: if an argument is out of range.
+        """
+        for name in positive:
+            check_positive_integer(given[name], name)
+        for name in rates:
+            check_rate(given[name], name)
+        others = ("self", "kwargs", "__class__")
+        self._arguments = {name: value for name, value in given.items() if name not in others}
+        dtype = given["kwargs"].pop("dtype", None) or keras.config.dtype_policy()
+        self._hold(_policy=keras.dtype_policies.get(dtype))
+        return layer_maker(self._policy)
 
     def _hold(self, **layers: Any) -> None:
         """Store each layer, or list of layers, as the attribute of its name.
@@ -31,6 +54,10 @@ class FunctionalModel(QuantizedParts, keras.Model):
         """
         for name, value in layers.items():
             object.__setattr__(self, name, value)
+
+    def _end(self, inputs: Any, outputs: Any, kwargs: dict[str, Any]) -> None:
+        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+        self.dtype_policy = self._policy
 
     def get_config(self) -> dict[str, Any]:
         """Return the constructor arguments."""
@@ -46,48 +73,15 @@ class EmbeddingModel(FunctionalModel):
         """The embedding layer; its table can be set to pretrained word vectors."""
         return self._embedding
 
-    def _hold_embedding(self, policy: keras.DTypePolicy) -> None:
+    def _hold_embedding(self, make: Callable[..., Any]) -> None:
         """Make the embedding that `self._arguments` describe."""
-        arguments = self._arguments
-        embedding = keras.layers.Embedding(
-            check_positive_integer(arguments["vocabulary_size"], "vocabulary_size"),
-            check_positive_integer(arguments["embedding_dim"], "embedding_dim"),
-            trainable=arguments["train_embedding"],
-            dtype=policy,
-            name="embedding",
+        size, width = (
+            check_positive_integer(self._arguments[name], name)
+            for name in ("vocabulary_size", "embedding_dim")
         )
-        self._hold(_embedding=embedding)
-
-
-def arguments_of(
-    constructor: Callable[..., None],
-    given: Mapping[str, Any],
-    *,
-    positive: Sequence[str] = (),
-    rates: Sequence[str] = (),
-) -> dict[str, Any]:
-    """Return the arguments that a constructor was given, by name.
-
-    Args:
-        constructor: the constructor.
-        given: its `locals()`.
-        positive: arguments that must be positive integers.
-        rates: arguments that must be in [0, 1).
-
-    Raises:
-        ValueError: if an argument is out of range.
-    """
-    for name in positive:
-        check_positive_integer(given[name], name)
-    for name in rates:
-        check_rate(given[name], name)
-    parameters = inspect.signature(constructor).parameters
-    return {name: given[name] for name in parameters if name not in ("self", "kwargs")}
-
-
-def policy_of(dtype: Any) -> keras.DTypePolicy:
-    """Return the policy for a model's `dtype` argument; None means the global policy."""
-    return keras.dtype_policies.get(dtype or keras.config.dtype_policy())
+        train = self._arguments["train_embedding"]
+        layer = make(keras.layers.Embedding, "embedding", size, width, trainable=train)
+        self._hold(_embedding=layer)
 
 
 def layer_maker(policy: keras.DTypePolicy) -> Callable[..., Any]:

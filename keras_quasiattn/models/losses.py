@@ -7,12 +7,13 @@ import keras
 from keras import ops
 
 from keras_quasiattn.core.arguments import check_rate
+from keras_quasiattn.core.configured import Configured
 
 Tensor = Any
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class SequenceCrossentropy(keras.losses.Loss):
+class SequenceCrossentropy(Configured, keras.losses.Loss):
     """Cross-entropy of the next token, with the target smoothed over the vocabulary.
 
     loss[b, t] = −(1 − s)·log p[b, t, y] − s·mean_v log p[b, t, v]
@@ -49,20 +50,12 @@ class SequenceCrossentropy(keras.losses.Loss):
         self, label_smoothing: float = 0.0, name: str = "sequence_crossentropy", **kwargs: Any
     ) -> None:
         super().__init__(name=name, **kwargs)
-        if not 0 <= label_smoothing < 1:
-            raise ValueError(
-                f"`label_smoothing` must be in [0, 1). Received: label_smoothing={label_smoothing}"
-            )
-        self.label_smoothing = label_smoothing
+        self.label_smoothing = check_rate(label_smoothing, "label_smoothing")
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         """Return the loss of every position, (B, T)."""
         ids = ops.expand_dims(ops.cast(y_true, "int32"), -1)
         return _smoothed_crossentropy(ids, ops.convert_to_tensor(y_pred), self.label_smoothing)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor arguments."""
-        return {**super().get_config(), "label_smoothing": self.label_smoothing}
 
 
 def _smoothed_crossentropy(ids: Tensor, logits: Tensor, smoothing: float) -> Tensor:
@@ -96,7 +89,7 @@ def _smoothed_crossentropy(ids: Tensor, logits: Tensor, smoothing: float) -> Ten
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class SpanCrossentropy(keras.losses.Loss):
+class SpanCrossentropy(Configured, keras.losses.Loss):
     """Cross-entropy of a span's start plus cross-entropy of its end.
 
     loss = −log softmax(start)[first] − log softmax(end)[last]
@@ -134,7 +127,7 @@ class SpanCrossentropy(keras.losses.Loss):
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class RankingCrossentropy(keras.losses.Loss):
+class RankingCrossentropy(Configured, keras.losses.Loss):
     """Cross-entropy of positive versus negative, for the targets of the ranking metrics.
 
     loss = −log softmax(logits)[label]
@@ -171,7 +164,3 @@ class RankingCrossentropy(keras.losses.Loss):
         return keras.losses.categorical_crossentropy(
             labels, y_pred, from_logits=True, label_smoothing=self.label_smoothing
         )
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor arguments."""
-        return {**super().get_config(), "label_smoothing": self.label_smoothing}

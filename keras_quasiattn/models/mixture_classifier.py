@@ -9,12 +9,7 @@ from keras import ops
 
 from keras_quasiattn.core.arguments import check_positive_integer
 from keras_quasiattn.core.tensors import check_choice
-from keras_quasiattn.models.functional_model import (
-    EmbeddingModel,
-    arguments_of,
-    is_real,
-    policy_of,
-)
+from keras_quasiattn.models.functional_model import EmbeddingModel, is_real
 from keras_quasiattn.models.pair_classifier import PairNetwork, pair_inputs
 
 Tensor = Any
@@ -95,6 +90,7 @@ class MixtureClassifier(EmbeddingModel):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
+        make = self._begin(locals())
         if check_positive_integer(num_classes, "num_classes") < 2:
             raise ValueError(
                 f"`num_classes` must be at least 2. Received: num_classes={num_classes}"
@@ -107,24 +103,19 @@ class MixtureClassifier(EmbeddingModel):
         check_choice(estimator, ("enumeration", "reinforce"), "estimator")
         if kl_weight < 0:
             raise ValueError(f"`kl_weight` must not be negative. Received: kl_weight={kl_weight}")
-        policy = policy_of(kwargs.pop("dtype", None))
-        components = list(components)
-        self._arguments = arguments_of(MixtureClassifier.__init__, locals())
-        common = {**(common or {}), "dtype": policy}
-        self._hold_embedding(policy)
+        self._arguments["components"] = list(components)
+        common = common or {}
+        self._hold_embedding(make)
         networks = [
-            PairNetwork(num_classes, **{**common, **component}, name=f"component_{number}")
+            make(PairNetwork, f"component_{number}", num_classes, **{**common, **component})
             for number, component in enumerate(components)
         ]
         self._hold(_components=networks)
         inputs = pair_inputs()
-        mixture = _mixture(self.component_log_probabilities(**inputs))
-        super().__init__(inputs=inputs, outputs=mixture, **kwargs)
-        self.dtype_policy = policy
+        self._end(inputs, _mixture(self.component_log_probabilities(**inputs)), kwargs)
         if objective == "elbo":
-            self._inference = PairNetwork(
-                len(networks), **{**common, **(inference or {})}, name="inference"
-            )
+            options = {**common, **(inference or {})}
+            self._inference = make(PairNetwork, "inference", len(networks), **options)
             self._inference.build([(None, None, embedding_dim)] * 2, (None, num_classes))
             self._seed_generator = keras.random.SeedGenerator(seed)
 

@@ -10,13 +10,7 @@ from keras_quasiattn.core.quantized_parts import QuantizedParts
 from keras_quasiattn.core.tensors import check_choice
 from keras_quasiattn.layers import DecomposableAttention, IntraSentenceAttention, MaskedPooling
 from keras_quasiattn.layers.dense import Dense, DenseStack
-from keras_quasiattn.models.functional_model import (
-    EmbeddingModel,
-    arguments_of,
-    is_real,
-    layer_maker,
-    policy_of,
-)
+from keras_quasiattn.models.functional_model import EmbeddingModel, is_real, layer_maker
 
 Tensor = Any
 Shape = tuple[int | None, ...]
@@ -111,23 +105,19 @@ class PairClassifier(EmbeddingModel):
         share_networks: bool = True,
         **kwargs: Any,
     ) -> None:
-        policy = policy_of(kwargs.pop("dtype", None))
-        self._arguments = arguments_of(PairClassifier.__init__, locals())
-        self._hold_embedding(policy)
+        make = self._begin(locals())
+        self._hold_embedding(make)
         check_choice(exact_match, (True, False), "exact_match")
         own = ("vocabulary_size", "embedding_dim", "train_embedding", "exact_match")
         of_network = {name: value for name, value in self._arguments.items() if name not in own}
-        network = PairNetwork(**of_network, dtype=policy, name="network")
-        self._arguments["kernel_initializer"] = keras.initializers.serialize(
-            network.kernel_initializer
-        )
-        self._arguments["last_activation"] = keras.activations.serialize(
-            network.attend.last_activation
-        )
+        network = make(PairNetwork, "network", **of_network)
+        self._arguments |= {
+            "kernel_initializer": keras.initializers.serialize(network.kernel_initializer),
+            "last_activation": keras.activations.serialize(network.attend.last_activation),
+        }
         self._hold(_network=network)
         inputs = pair_inputs()
-        super().__init__(inputs=inputs, outputs=self._answer(**inputs), **kwargs)
-        self.dtype_policy = policy
+        self._end(inputs, self._answer(**inputs), kwargs)
 
     def explain(self, first: Tensor, second: Tensor) -> dict[str, Tensor]:
         """Return the logits and the attention weights.

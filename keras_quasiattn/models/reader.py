@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_quasiattn.core.arguments import check_positive_integer
+from keras_quasiattn.core.configured import ConfiguredLayer
 from keras_quasiattn.core.masks import largest, zero_masked, zero_padding
 from keras_quasiattn.core.quantized_parts import QuantizedParts
 from keras_quasiattn.layers.recurrence import (
@@ -17,7 +18,6 @@ from keras_quasiattn.models.functional_model import (
     EmbeddingModel,
     is_real,
     layer_maker,
-    policy_of,
 )
 
 Tensor = Any
@@ -76,24 +76,16 @@ class Reader(EmbeddingModel):
 
     Args:
         network: class of the network, a `SpanNetwork`.
-        arguments: the arguments of the subclass: those in `WORD_FEATURES` configure the word
-            features, all others the network.
-        dtype: a dtype policy; the logits are always float32.
-        **kwargs: `name` and `trainable`.
+        given: the `locals()` of the subclass's constructor: those in `WORD_FEATURES` configure the
+            word features, all others the network.
     """
 
-    def __init__(
-        self,
-        network: type[SpanNetwork],
-        arguments: dict[str, Any],
-        dtype: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        self._arguments, of_network = arguments, dict(arguments)
+    def __init__(self, network: type[SpanNetwork], given: dict[str, Any]) -> None:
+        make = self._begin(given)
+        of_network = dict(self._arguments)
         words = {name: of_network.pop(name) for name in WORD_FEATURES}
-        policy = policy_of(dtype)
-        self._hold_embedding(policy)
-        make, units, width = layer_maker(policy), words["character_units"], words["character_dim"]
+        self._hold_embedding(make)
+        units, width = words["character_units"], words["character_dim"]
         self._hold(
             _network=make(network, "network", **of_network),
             _characters=make(CharacterStates, "characters", units, width) if units else None,
@@ -105,9 +97,8 @@ class Reader(EmbeddingModel):
                 if read:
                     name = f"{side}_{kind}"
                     inputs[name] = keras.Input((None,) * rank, dtype="int32", name=name)
-        outputs = self._answer(inputs, policy.compute_dtype)
-        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
-        self.dtype_policy = policy
+        outputs = self._answer(inputs, self._policy.compute_dtype)
+        self._end(inputs, outputs, given["kwargs"])
 
     def _answer(self, inputs: dict[str, Tensor], dtype: str) -> Tensor:
         masks = [is_real(inputs[side]) for side in SIDES]
@@ -141,7 +132,7 @@ def _same(forms: Tensor, others: Tensor, mask: Tensor) -> Tensor:
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class CharacterStates(QuantizedParts, keras.layers.Layer):
+class CharacterStates(ConfiguredLayer):
     """The last states of a bidirectional GRU over the characters of each word.
 
     Maps ids (B, T, C), from 0 to 256, to states (B, T, 2·units). Padding is id 0 and follows the
@@ -183,14 +174,6 @@ class CharacterStates(QuantizedParts, keras.layers.Layer):
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         """Return (B, T, 2·units)."""
         return (*inputs_shape[:-1], 2 * self.units)
-
-    def compute_output_spec(self, inputs: Tensor) -> Any:
-        """Return symbolic states (B, T, 2·units)."""
-        return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the constructor arguments."""
-        return {**super().get_config(), "units": self.units, "embedding_dim": self.embedding_dim}
 
 
 def best_spans(start: Tensor, end: Tensor, longest: int = 16) -> tuple[Tensor, Tensor, Tensor]:

@@ -13,14 +13,7 @@ from keras_quasiattn.layers.recurrence import (
     bidirectional,
     with_one_real_position,
 )
-from keras_quasiattn.models.functional_model import (
-    FunctionalModel,
-    arguments_of,
-    check_token_ids,
-    is_real,
-    layer_maker,
-    policy_of,
-)
+from keras_quasiattn.models.functional_model import FunctionalModel, check_token_ids, is_real
 
 Tensor = Any
 
@@ -85,19 +78,15 @@ class Seq2Seq(FunctionalModel):
         **kwargs: Any,
     ) -> None:
         check_token_ids(vocabulary_size)
+        make = self._begin(
+            locals(), positive=("embedding_dim", "units", "num_layers"), rates=("dropout",)
+        )
         if attention is None and attention_options:
             raise ValueError(
                 "`attention_options` need `attention`; set it or drop the options. "
                 f"Received: attention_options={attention_options}, attention=None"
             )
-        policy = policy_of(kwargs.pop("dtype", None))
-        positive = ("embedding_dim", "units", "num_layers")
-        self._arguments = arguments_of(
-            Seq2Seq.__init__, locals(), positive=positive, rates=("dropout",)
-        )
-
-        make, numbers = layer_maker(policy), range(num_layers)
-        embedding = keras.layers.Embedding
+        numbers, embedding = range(num_layers), keras.layers.Embedding
         options = {"return_sequences": True, "recurrent_initializer": OrthogonalInitializer}
         decoders = [
             make(keras.layers.LSTM, f"decoder_{number}", units, **options) for number in numbers
@@ -134,8 +123,7 @@ class Seq2Seq(FunctionalModel):
         inputs = {
             name: keras.Input((None,), dtype="int32", name=name) for name in ("source", "target")
         }
-        super().__init__(inputs=inputs, outputs=self._answer(**inputs)["logits"], **kwargs)
-        self.dtype_policy = policy
+        self._end(inputs, self._answer(**inputs)["logits"], kwargs)
 
     def explain(self, source: Tensor, target: Tensor) -> dict[str, Tensor]:
         """Return the logits and the decoder's attention weights.

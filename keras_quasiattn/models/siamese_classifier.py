@@ -16,13 +16,7 @@ from keras_quasiattn.layers import (
 )
 from keras_quasiattn.layers.dense import Dense
 from keras_quasiattn.layers.recurrence import OrthogonalInitializer, with_one_real_position
-from keras_quasiattn.models.functional_model import (
-    EmbeddingModel,
-    arguments_of,
-    is_real,
-    layer_maker,
-    policy_of,
-)
+from keras_quasiattn.models.functional_model import EmbeddingModel, is_real
 from keras_quasiattn.models.pair_classifier import pair_inputs
 
 Tensor = Any
@@ -116,13 +110,12 @@ class SiameseClassifier(EmbeddingModel):
         **kwargs: Any,
     ) -> None:
         check_choice(interaction, _INTERACTIONS, "interaction")
-        policy = policy_of(kwargs.pop("dtype", None))
-        positive = ("num_classes", "units", "num_recurrent_layers", "num_dense_layers")
-        self._arguments = arguments_of(
-            SiameseClassifier.__init__, locals(), positive=positive, rates=("dropout",)
+        make = self._begin(
+            locals(),
+            positive=("num_classes", "units", "num_recurrent_layers", "num_dense_layers"),
+            rates=("dropout",),
         )
-        self._hold_embedding(policy)
-        make = layer_maker(policy)
+        self._hold_embedding(make)
         options = {"return_sequences": True, "recurrent_initializer": OrthogonalInitializer}
         layers: dict[str, Any] = {
             "recurrent": [
@@ -145,8 +138,7 @@ class SiameseClassifier(EmbeddingModel):
             layers[name] = make(kind, name, units, difference=difference)
         self._hold(**{f"_{name}": value for name, value in layers.items()})
         inputs = pair_inputs()
-        super().__init__(inputs=inputs, outputs=self._answer(**inputs)["logits"], **kwargs)
-        self.dtype_policy = policy
+        self._end(inputs, self._answer(**inputs)["logits"], kwargs)
 
     def explain(self, first: Tensor, second: Tensor) -> dict[str, Tensor]:
         """Return the logits and, for each text, the weights of the interaction.

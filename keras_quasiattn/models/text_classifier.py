@@ -14,13 +14,7 @@ from keras_quasiattn.layers.recurrence import (
     bidirectional,
     with_one_real_position,
 )
-from keras_quasiattn.models.functional_model import (
-    EmbeddingModel,
-    arguments_of,
-    is_real,
-    layer_maker,
-    policy_of,
-)
+from keras_quasiattn.models.functional_model import EmbeddingModel, is_real
 
 Tensor = Any
 
@@ -123,9 +117,7 @@ class TextClassifier(EmbeddingModel):
         kernel_size: int = 3,
         **kwargs: Any,
     ) -> None:
-        policy = policy_of(kwargs.pop("dtype", None))
-        self._arguments = arguments_of(
-            TextClassifier.__init__,
+        make = self._begin(
             locals(),
             positive=("num_classes", "units", "num_layers", "kernel_size"),
             rates=("embedding_dropout", "dropout"),
@@ -142,10 +134,9 @@ class TextClassifier(EmbeddingModel):
                 "`attention` must not be 'none' with `encoder='convolution'`, which has no last "
                 "states"
             )
-        self._hold_embedding(policy)
+        self._hold_embedding(make)
         gates_convolution = local and pooling is not None and pooling.is_gated
         takes_all_states = pooling is None or pooling.layer is not None
-        make = layer_maker(policy)
 
         def recurrent(number: int) -> keras.layers.Layer:
             several = takes_all_states or number < num_layers - 1
@@ -180,8 +171,7 @@ class TextClassifier(EmbeddingModel):
         self._hold(**{f"_{name}": value for name, value in layers.items()})
 
         ids = keras.Input((None,), dtype="int32", name="ids")
-        super().__init__(inputs=ids, outputs=self._answer(ids)["logits"], **kwargs)
-        self.dtype_policy = policy
+        self._end(ids, self._answer(ids)["logits"], kwargs)
 
     def explain(self, ids: Tensor) -> dict[str, Tensor]:
         """Return the logits, and the weights and gates of the attention.

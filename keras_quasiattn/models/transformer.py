@@ -17,13 +17,7 @@ from keras_quasiattn.layers.token_embedding import TokenEmbedding
 from keras_quasiattn.layers.transformer_decoder import TransformerDecoder
 from keras_quasiattn.layers.transformer_encoder import TransformerEncoder
 from keras_quasiattn.models.decoding import greedy_search, with_prompt
-from keras_quasiattn.models.functional_model import (
-    FunctionalModel,
-    arguments_of,
-    check_token_ids,
-    is_real,
-    policy_of,
-)
+from keras_quasiattn.models.functional_model import FunctionalModel, check_token_ids, is_real
 
 Tensor = Any
 Cache = dict[str, Any]
@@ -144,45 +138,44 @@ class _Decoder(FunctionalModel):
         return self.token_embedding(x, reverse=True)
 
 
-def _input_layers(arguments: dict[str, Any], policy: keras.DTypePolicy) -> dict[str, Any]:
+def _input_layers(make: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, Any]:
     """Create the layers between token ids and the first block, by name."""
-    size, width = arguments["vocabulary_size"], arguments["hidden_dim"]
+    size, width, rate = (arguments[n] for n in ("vocabulary_size", "hidden_dim", "dropout"))
     return {
-        "token_embedding": TokenEmbedding(size, width, dtype=policy, name="token_embedding"),
-        "timing_signal": TimingSignal(dtype=policy, name="timing_signal"),
-        "embedding_dropout": keras.layers.Dropout(
-            arguments["dropout"], dtype=policy, name="embedding_dropout"
-        ),
+        "token_embedding": make(TokenEmbedding, "token_embedding", size, width),
+        "timing_signal": make(TimingSignal, "timing_signal"),
+        "embedding_dropout": make(keras.layers.Dropout, "embedding_dropout", rate),
     }
 
 
 def _blocks(
-    kind: Callable[..., keras.layers.Layer],
+    make: Callable[..., Any],
+    kind: type[keras.layers.Layer],
     name: str,
     count: int,
     arguments: dict[str, Any],
-    policy: keras.DTypePolicy,
     **options: Any,
 ) -> list[Any]:
-    """Create `count` encoder or decoder blocks."""
-    attention, given = arguments["attention"], arguments["attention_options"]
+    """Create `count` encoder or decoder blocks, and serialize a layer given as `attention`."""
+    heads, given = arguments["num_heads"], arguments["attention_options"]
+    attention = AttentionChoice(arguments["attention"], heads, None, given).attention
+    arguments["attention"] = attention
+    shared = {one: arguments[one] for one in ("intermediate_dim", "num_heads", "dropout")}
     return [
-        kind(
-            intermediate_dim=arguments["intermediate_dim"],
-            num_heads=arguments["num_heads"],
+        make(
+            kind,
+            f"{name}_{number}",
             attention=attention,
             attention_options=options_at(number + 1, attention, given),
-            dropout=arguments["dropout"],
-            dtype=policy,
-            name=f"{name}_{number}",
+            **shared,
             **options,
         )
         for number in range(count)
     ]
 
 
-def _norm(name: str, policy: keras.DTypePolicy) -> LayerNormalization:
-    return LayerNormalization(epsilon=1e-6, dtype=policy, name=name)
+def _norm(make: Callable[..., Any], name: str) -> LayerNormalization:
+    return make(LayerNormalization, name, epsilon=1e-6)
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
@@ -264,6 +257,7 @@ class Transformer(_Decoder):
         **kwargs: Any,
     ) -> None:
         check_token_ids(vocabulary_size)
+        make = self._begin(locals(), positive=("num_layers", "hidden_dim"), rates=("dropout",))
         if adaptive and not universal:
             raise ValueError(
                 "`adaptive` needs `universal=True`. Received: adaptive=True, universal=False"
@@ -273,29 +267,21 @@ class Transformer(_Decoder):
                 "`halting_options` need `adaptive=True`. "
                 f"Received: halting_options={halting_options}, adaptive=False"
             )
-        policy = policy_of(kwargs.pop("dtype", None))
-        # Serialize a layer given as `attention` once; every block creates its copy from that.
-        attention = AttentionChoice(attention, num_heads, None, attention_options).attention
-        self._arguments = given = arguments_of(
-            Transformer.__init__,
-            locals(),
-            positive=("num_layers", "hidden_dim"),
-            rates=("dropout",),
-        )
-        copies = 1 if universal else num_layers
+        copies, given = 1 if universal else num_layers, self._arguments
         layers = {
-            **_input_layers(given, policy),
-            "encoder_blocks": _blocks(TransformerEncoder, "encoder_block", copies, given, policy),
-            "decoder_blocks": _blocks(TransformerDecoder, "decoder_block", copies, given, policy),
-            "encoder_norm": _norm("encoder_norm", policy),
-            "decoder_norm": _norm("decoder_norm", policy),
+            **_input_layers(make, given),
+            "encoder_blocks": _blocks(make, TransformerEncoder, "encoder_block", copies, given),
+            "decoder_blocks": _blocks(make, TransformerDecoder, "decoder_block", copies, given),
+            "encoder_norm": _norm(make, "encoder_norm"),
+            "decoder_norm": _norm(make, "decoder_norm"),
         }
-        if universal:
-            for name in ("encoder_step_signal", "decoder_step_signal"):
-                layers[name] = StepSignal(num_layers, dtype=policy, name=name)
-        if adaptive:
-            for name in ("encoder_halting", "decoder_halting"):
-                layers[name] = AdaptiveHalting(**(halting_options or {}), dtype=policy, name=name)
+        for side in ("encoder", "decoder"):
+            if universal:
+                name = f"{side}_step_signal"
+                layers[name] = make(StepSignal, name, num_layers)
+            if adaptive:
+                name = f"{side}_halting"
+                layers[name] = make(AdaptiveHalting, name, **(halting_options or {}))
         self._hold(**layers)
         self.num_layers, self.hidden_dim = num_layers, hidden_dim
         self.universal, self.adaptive = universal, adaptive
@@ -303,9 +289,7 @@ class Transformer(_Decoder):
             name: keras.Input((None,), dtype="int32", name=name) for name in ("source", "target")
         }
         source, target = inputs.values()
-        logits = self._decode(target, self.encode(source), is_real(source))
-        super().__init__(inputs=inputs, outputs=logits, **kwargs)
-        self.dtype_policy = policy
+        self._end(inputs, self._decode(target, self.encode(source), is_real(source)), kwargs)
 
     def encode(self, source: Tensor, training: bool | None = None) -> Tensor:
         """Return the encoder's outputs (B, S, hidden_dim) for token ids `source` (B, S)."""
@@ -444,23 +428,17 @@ class CausalTransformer(_Decoder):
     ) -> None:
         check_token_ids(vocabulary_size)
         check_choice(normalize_first, (True, False), "normalize_first")
-        policy = policy_of(kwargs.pop("dtype", None))
-        attention = AttentionChoice(attention, num_heads, None, attention_options).attention
-        positive, rates = ("num_layers", "hidden_dim"), ("dropout",)
-        self._arguments = given = arguments_of(
-            CausalTransformer.__init__, locals(), positive=positive, rates=rates
-        )
-        options = {"normalize_first": normalize_first}
-        blocks = _blocks(TransformerDecoder, "decoder_block", num_layers, given, policy, **options)
-        norm = _norm("decoder_norm", policy) if normalize_first else None
-        self._hold(**_input_layers(given, policy), decoder_blocks=blocks, decoder_norm=norm)
+        make = self._begin(locals(), positive=("num_layers", "hidden_dim"), rates=("dropout",))
+        given, options = self._arguments, {"normalize_first": normalize_first}
+        blocks = _blocks(make, TransformerDecoder, "decoder_block", num_layers, given, **options)
+        norm = _norm(make, "decoder_norm") if normalize_first else None
+        self._hold(**_input_layers(make, given), decoder_blocks=blocks, decoder_norm=norm)
         self.num_layers = num_layers
         ids = keras.Input((None,), dtype="int32", name="ids")
         mask, x = is_real(ids), self._embed(ids)
         for block in blocks:
             x = block(x, decoder_mask=mask)
-        super().__init__(inputs=ids, outputs=self._logits(x), **kwargs)
-        self.dtype_policy = policy
+        self._end(ids, self._logits(x), kwargs)
 
     def start_cache(self, batch_size: Any, length: Any) -> Cache:
         """Return a cache for `length` tokens in each of `batch_size` rows, for `step`.
@@ -580,23 +558,21 @@ class TransformerClassifier(FunctionalModel):
         dropout: float = 0.1,
         **kwargs: Any,
     ) -> None:
-        policy = policy_of(kwargs.pop("dtype", None))
-        attention = AttentionChoice(attention, num_heads, None, attention_options).attention
-        positive = ("vocabulary_size", "num_classes", "num_layers", "hidden_dim")
-        self._arguments = given = arguments_of(
-            TransformerClassifier.__init__, locals(), positive=positive, rates=("dropout",)
+        make = self._begin(
+            locals(),
+            positive=("vocabulary_size", "num_classes", "num_layers", "hidden_dim"),
+            rates=("dropout",),
         )
         ids = keras.Input((None,), dtype="int32", name="ids")
         mask, x = is_real(ids), ids
-        for layer in _input_layers(given, policy).values():
+        for layer in _input_layers(make, self._arguments).values():
             x = layer(x)
-        for block in _blocks(TransformerEncoder, "encoder_block", num_layers, given, policy):
+        kind, name = TransformerEncoder, "encoder_block"
+        for block in _blocks(make, kind, name, num_layers, self._arguments):
             x = block(x, mask=mask)
         # (B, T, hidden_dim) to (B, hidden_dim)
-        x = MaskedPooling(dtype=policy, name="pooling")(_norm("encoder_norm", policy)(x), mask=mask)
-        logits = keras.layers.Dense(num_classes, dtype="float32", name="logits")(x)
-        super().__init__(inputs=ids, outputs=logits, **kwargs)
-        self.dtype_policy = policy
+        x = make(MaskedPooling, "pooling")(_norm(make, "encoder_norm")(x), mask=mask)
+        self._end(ids, make(keras.layers.Dense, "logits", num_classes, dtype="float32")(x), kwargs)
 
     def explain(self, ids: Tensor) -> dict[str, Tensor]:
         """Return the logits (B, num_classes) of ids (B, T).

@@ -12,12 +12,7 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.tasks.attention_options import BASELINE
 from keras_quasiattn.layers import MaskedPooling
 from keras_quasiattn.models import swap_attention
-from keras_quasiattn.models.functional_model import (
-    FunctionalModel,
-    arguments_of,
-    is_real,
-    policy_of,
-)
+from keras_quasiattn.models.functional_model import FunctionalModel, is_real
 
 Tensor = Any
 _ADAPTED = ("query", "value")  # the layers of an attention that get LoRA, as in KerasHub
@@ -64,12 +59,10 @@ class EncoderClassifier(FunctionalModel):
         dropout: float = 0.1,
         **kwargs: Any,
     ) -> None:
-        policy = policy_of(kwargs.pop("dtype", None))
+        make = self._begin(locals(), positive=("num_classes",), rates=("dropout",))
         if isinstance(encoder, dict):
             encoder = keras.saving.deserialize_keras_object(encoder)
-        self._arguments = arguments_of(
-            EncoderClassifier.__init__, locals(), positive=("num_classes",), rates=("dropout",)
-        )
+        self._arguments["encoder"] = encoder
         ids = keras.Input((None,), dtype="int32", name="ids")
         mask = is_real(ids)  # (B, L)
         ends = ops.cast(ops.equal(ids, separator_id), "int32")
@@ -80,11 +73,10 @@ class EncoderClassifier(FunctionalModel):
             "segment_ids": ops.minimum(ops.cumsum(ends, axis=1) - ends, 1),
         }
         states = encoder({name: inputs[name] for name in encoder.input})  # (B, L, width)
-        x = MaskedPooling(dtype=policy, name="pooling")(states, mask=mask)  # (B, width)
-        x = keras.layers.Dropout(dropout, dtype=policy, name="dropout")(x)
-        logits = keras.layers.Dense(num_classes, dtype="float32", name="logits")(x)
-        super().__init__(inputs=ids, outputs=logits, **kwargs)
-        self.dtype_policy = policy
+        x = make(MaskedPooling, "pooling")(states, mask=mask)  # (B, width)
+        x = make(keras.layers.Dropout, "dropout", dropout)(x)
+        logits = make(keras.layers.Dense, "logits", num_classes, dtype="float32")(x)
+        self._end(ids, logits, kwargs)
 
     @property
     def encoder(self) -> keras.Model:
