@@ -1,9 +1,4 @@
-"""The attentions, one file each, and the interface for adding others.
-
-Each file holds an attention's function, its options and its multi-head layer. Options subclass
-`Attention` or `ScoreAttention`, layers subclass `MultiHeadQuasiAttention`, and `register_attention`
-registers a layer by name.
-"""
+"""The attentions, one file each (function, options, multi-head layer), and how to add others."""
 
 from keras_quasiattn.attention.base import (
     ATTENTIONS,

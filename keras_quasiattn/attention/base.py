@@ -79,6 +79,8 @@ class Attention:
             its own scores; a rotary embedding rotates each part separately.
         cross_attention_options: options used when queries arrive one after another and all keys are
             known; with them queries do not affect each other.
+        products_per_pair: number of products or differences of vectors for each pair, and
+        further_per_pair: number of further operations, as `operations` counts them.
         search_space: the values that a hyperparameter search tries for each option.
         export_note: what an export costs if the attention is slower there than in this process.
     """
@@ -89,6 +91,8 @@ class Attention:
     pair_score_count: ClassVar[int] = 2
     pair_has_distance: ClassVar[bool] = False
     score_parts: ClassVar[int] = 1
+    products_per_pair: ClassVar[int] = 1
+    further_per_pair: ClassVar[int] = 0
     cross_attention_options: ClassVar[Mapping[str, Any]] = {}
     search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
     export_note: ClassVar[str] = ""
@@ -188,10 +192,10 @@ class Attention:
     ) -> int:
         """Count the operations of scores, weights and weighted sums.
 
-        A multiplication or a difference counts as one operation together with the addition after
-        it. Functions of single weights, such as exp, tanh and divisions, are left out, and so are
-        masks, means and projections. The default counts D for each q·k, and V for adding each
-        weighted value.
+        A pair counts `products_per_pair` times D, V to add its value, and `further_per_pair`. A
+        multiplication or a difference counts as one operation together with the addition after it.
+        Functions of single weights, such as exp, tanh and divisions, are left out, and so are
+        masks, means and projections.
 
         Args:
             queries: T.
@@ -200,7 +204,8 @@ class Attention:
             value_features: V, for each head.
             heads: N.
         """
-        return heads * queries * keys * (features + value_features)
+        of_pair = self.products_per_pair * features + value_features + self.further_per_pair
+        return heads * queries * keys * of_pair
 
 
 class ShowsOptions:

@@ -16,9 +16,8 @@ from keras_quasiattn.core.masks import combine_masks
 from keras_quasiattn.core.tiling import at_least_one, pad_axis, tile_count
 
 Tensor = Any
-# Weights of all heads and examples together. Up to LARGE, the matrix is computed whole: that is
-# faster, and takes at most 128 MiB, or 1 GiB on an accelerator. A tile of TILE fits the caches of a
-# CPU; on an accelerator, small tiles only wait for the next kernel.
+# Weights of all heads and examples together. Up to LARGE, the matrix is computed whole, which is
+# faster. A tile of TILE fits the caches of a CPU; small tiles only slow an accelerator down.
 LARGE, LARGE_ON_ACCELERATOR = 2**25, 2**28
 TILE, TILE_ON_ACCELERATOR = 3 * 2**20, 3 * 2**24
 
@@ -40,23 +39,10 @@ def attend_by_rows(
     is_causal: bool = False,
     **options: Any,
 ) -> Tensor:
-    """Return `attend(query, key, value, mask, ...)`, computed by tiles of queries.
+    """Return `attend(query, key, value, mask, ...)` (..., T, V), computed by tiles of queries.
 
-    A graph of unknown sizes computes the whole matrix if it turns out to be small.
-
-    Args:
-        attend: `Attention.attend` of an attention whose rows are independent.
-        query: (..., T, D).
-        key: (..., S, D).
-        value: (..., S, V).
-        mask: boolean, broadcasts to (..., T, S), or None.
-        learned: what `Attention.make_weights` returned.
-        bias: floats, broadcasts to (..., T, S), or None.
-        is_causal: query i attends to keys 0 … i only.
-        **options: `scale`, `dropout` and `dropout_seed`, as for `Attention.attend`.
-
-    Returns:
-        (..., T, V).
+    The arguments are as for `Attention.attend`, of an attention whose rows are independent. A graph
+    of unknown sizes computes the whole matrix if it turns out to be small.
     """
     call = (query, key, value, mask, learned, bias, is_causal, options)
     sizes = (*ops.shape(query)[:-1], ops.shape(key)[-2])

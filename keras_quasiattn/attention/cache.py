@@ -1,11 +1,8 @@
 """Incremental attention, one query at a time, with a cache of earlier positions.
 
-`read_into_cache` processes all queries of a prompt in one call.
-
-For `keras.layers.MultiHeadAttention` and the subclasses in this package the cache holds the
-projected keys and values. Any other layer is called on all positions so far, and the row of the
-current query is returned, which costs more but gives the same result. This also applies to options
-that depend on the position of a query (`sliding_window`) or need another projection (`use_gate`).
+The cache holds the projected keys and values of `keras.layers.MultiHeadAttention` and of this
+package's layers. Any other layer, and options that need the position of a query (`sliding_window`)
+or another projection (`use_gate`), are called on all positions so far, which costs more.
 """
 
 from typing import Any
@@ -27,16 +24,11 @@ def start_attention_cache(
 
     Args:
         attention: a built layer with the call arguments of `keras.layers.MultiHeadAttention`.
-        queries: (B, L, D), where L is the number of queries to come; the values are overwritten or
-            ignored.
+        queries: (B, L, D), with one place for each query to come; its numbers do not matter.
         values: None for self-attention; else (B, S, E), what every query attends to.
-
-    Returns:
-        A dict of tensors whose first axis is the batch.
     """
     if _has_plain_projections(attention):
-        values = queries if values is None else values
-        return _projected(attention, values)
+        return _projected(attention, queries if values is None else values)
     return {"query": queries} if values is None else {"query": queries, "value": values}
 
 
@@ -54,11 +46,10 @@ def attend_from_cache(
     Args:
         attention: the layer for which the cache was started.
         query: (B, 1, D), the query at `index`.
-        index: scalar integer, counted from 0.
+        index: position of the query, a scalar integer.
         cache: from `start_attention_cache`, or from the call for the previous position.
-        mask: optional boolean (B, L), or (B, S) in cross-attention; True = attend.
-        is_causal: True for self-attention: the query is added to the keys, and only positions up to
-            `index` are visible. False for cross-attention.
+        mask: boolean (B, L), or (B, S) in cross-attention; True = attend.
+        is_causal: whether this is self-attention, in which the query joins the keys.
 
     Returns:
         (B, 1, D) and the cache for the next position.
@@ -106,17 +97,8 @@ def read_into_cache(
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Process positions 0 … P − 1 in one call, as `attend_from_cache` would one by one.
 
-    Args:
-        attention: the layer for which the cache was started.
-        queries: (B, P, D), the queries at positions 0 … P − 1; those beyond the cache's length are
-            not stored.
-        cache: from `start_attention_cache`.
-        mask: optional boolean (B, P), or (B, S) in cross-attention; True = attend.
-        is_causal: True for self-attention, False for cross-attention.
-
-    Returns:
-        (B, P, D) and the cache for position P or any earlier one: later entries are overwritten
-        before they are visible.
+    The cache that is returned serves a step at position P or any earlier one, because later entries
+    are overwritten before they are visible. Queries (B, P, D) beyond its length are not stored.
     """
     is_plain = _has_plain_projections(attention)
     if is_plain and not is_causal:
@@ -142,10 +124,7 @@ def write_first(store: Tensor, entries: Tensor) -> Tensor:
 
 
 def _has_plain_projections(attention: keras.layers.Layer) -> bool:
-    """Return whether the output at each position is output_dense(attend(query, keys, values)).
-
-    Query, keys and values are then query_dense(q), key_dense(k) and value_dense(v).
-    """
+    """Return whether the output at each position is output_dense(attend(query, keys, values))."""
     if (
         not isinstance(attention, keras.layers.MultiHeadAttention)
         or type(attention).call not in _PROJECTING
@@ -160,8 +139,7 @@ def _projected(
 ) -> dict[str, Tensor]:
     """Return the keys and values that a cache stores for `values` (B, L, D) at `start` and later.
 
-    If the layer rotates keys, they are already rotated. Both have as many heads as the layer
-    projects to.
+    Both have as many heads as the layer projects to; keys are rotated where the layer does so.
     """
     if isinstance(attention, MultiHeadQuasiAttention):
         return dict(zip(("key", "value"), attention.project(values, start=start), strict=True))
@@ -179,10 +157,9 @@ def _seen(store: Tensor, index: Any) -> Tensor:
 
 
 def _write(store: Tensor, entry: Tensor, index: Any) -> Tensor:
-    """Return `store` (B, L, ...) with `entry` (B, 1, ...) at `index`.
+    """Return `store` (B, L, ...) with `entry` (B, 1, ...) at `index`, for any model server.
 
-    This uses `where`, because `ops.slice_update` on TensorFlow is an XLA operation that a stock
-    model server may lack.
+    `ops.slice_update` on TensorFlow is an XLA operation, which a stock server may lack.
     """
     here = ops.equal(ops.arange(ops.shape(store)[1], dtype="int32"), ops.cast(index, "int32"))
     here = ops.reshape(here, (1, -1) + (1,) * (len(store.shape) - 2))  # (1, L, 1, ...)

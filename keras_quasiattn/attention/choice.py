@@ -13,12 +13,7 @@ from keras_quasiattn.core.arguments import check_positive_integer
 class AttentionChoice:
     """The attention arguments of a block, checked and kept as plain configuration.
 
-    Args:
-        attention: a name in `ATTENTIONS`, an unbuilt layer, or the serialized configuration
-            of one.
-        num_heads: number of heads; None with a layer, which has its own.
-        key_dim: head size; None = width / num_heads. None with a layer.
-        options: further constructor arguments for a named attention; None with a layer.
+    With a layer, or the serialized configuration of one, as `attention`, the others are None.
     """
 
     def __init__(

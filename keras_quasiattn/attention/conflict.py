@@ -46,9 +46,8 @@ def conflict_attention(
     output = w · values
 
     The paper prints a[i, j] = W_s · (u_i − v_j), which is `difference="signed"`. That form is
-    degenerate: the term W_s · u_i is the same for every j, so the softmax cancels it, and all
-    positions of u get the same weights, softmax(−W_s · v). It does not compare the sequences, and u
-    has no gradient. Its scores cost O(S); the other forms make no tensor larger than (T, S).
+    degenerate: the softmax cancels W_s · u_i, so all positions of u get the weights softmax(−W_s ·
+    v), and u has no gradient. Its scores cost O(S); the others make no tensor larger than (T, S).
 
     A masked position has weight exactly 0 and its content has no effect; if every position is
     masked, the output is all zeros. Weights are computed in float32 for 16-bit inputs.
@@ -70,11 +69,9 @@ def conflict_attention(
             counts that do not match.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn import ops
     >>> u, v = np.array([[[-1.0], [1.0]]]), np.array([[[-1.0], [1.0]]])
     >>> for difference in ("absolute", "signed"):
-    ...     _, weights = ops.conflict_attention(
+    ...     _, weights = conflict_attention(
     ...         u, v, np.array([9.0]), v, None, difference, return_scores=True
     ...     )
     ...     print(np.asarray(weights).round(2).tolist())
@@ -144,11 +141,9 @@ def multi_head_conflict_attention(
             sizes that do not match, or dropout without a seed.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn import ops
     >>> heads = np.ones((2, 3, 5, 8), "float32")
     >>> tuple(
-    ...     ops.multi_head_conflict_attention(heads, heads, heads, np.ones((8, 1), "float32")).shape
+    ...     multi_head_conflict_attention(heads, heads, heads, np.ones((8, 1), "float32")).shape
     ... )
     (2, 3, 5, 8)
 
@@ -201,11 +196,7 @@ def _scores_of_heads(
 
 
 def _scores(u: Tensor, v: Tensor, score_kernel: Tensor, difference: str) -> Tensor:
-    """Return W_s · difference without terms constant in a row, which the softmax cancels.
-
-    Returns:
-        (..., T, S), or (..., 1, S) for "signed".
-    """
+    """Return W_s · difference, (..., T, S) or (..., 1, S), without terms constant in a row."""
     check_choice(difference, DIFFERENCES, "difference")
     dtype = compute_dtype(u, v)
     u, v, score_kernel = ops.cast(u, dtype), ops.cast(v, dtype), as_dtype(score_kernel, dtype)
@@ -229,8 +220,7 @@ def _broadcast_rows(x: Tensor, u: Tensor, difference: str) -> Tensor:
 class Conflict(Attention):
     """Some heads score by dot products, the others by the difference of query and key.
 
-    The options are as for `layers.MultiHeadConflict`. Layers over two sequences have one head, so
-    all their scores are conflict scores.
+    Layers over two sequences have one head, so all their scores are conflict scores.
     """
 
     needs_one_projection: ClassVar[bool] = True
@@ -277,9 +267,7 @@ class Conflict(Attention):
     ) -> int:
         """Count 2·D per pair of a conflict head: a difference per feature, and W_s times it.
 
-        "squared" takes D for a pair, as a dot product, plus 2 per feature of a key and 1 per
-        feature of a query for squares and products with W_s. "signed" compares nothing and takes D
-        per key.
+        "squared" also takes 2·D per key and D per query, "signed" only D per key.
         """
         scores = {
             "absolute": queries * keys * 2 * features,
@@ -299,11 +287,9 @@ class MultiHeadConflict(MultiHeadQuasiAttention):
     """`keras.layers.MultiHeadAttention` with conflict heads and dot-product heads.
 
     Dot-product heads: weights = softmax(q·kᵀ/√H). Conflict heads, each with its own kernel W_s:
-    weights = softmax(a), a[i, j] = W_s·|tanh(q_i) − tanh(k_j)|. The conflict heads come last. Over
-    all heads, output = (weights·v)·W_o.
+    weights = softmax(a), a[i, j] = W_s·|tanh(q_i) − tanh(k_j)|. output = (weights·v)·W_o
 
-    The call, masks, scores, sublayer names and rows with nothing to attend to are as in
-    `layers.MultiHeadSoftmax`.
+    The conflict heads come last. All else is as in `layers.MultiHeadSoftmax`.
 
     Args:
         conflict_heads: how many of the heads are conflict heads, at least 1.
@@ -312,16 +298,12 @@ class MultiHeadConflict(MultiHeadQuasiAttention):
         **arguments: as for `layers.MultiHeadQuasiAttention`.
 
     Returns:
-        (B, T, features); with `return_attention_scores`, a tuple of that and the weights
-        (B, N, T, S) before dropout.
+        (B, T, features); with `return_attention_scores` also the weights (B, N, T, S).
 
     Raises:
-        ValueError: more conflict heads than heads, an unknown difference, a float mask, shapes that
-            do not fit together, or `flash_attention=True`.
+        ValueError: more conflict heads than heads, or an unknown difference.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn.layers import MultiHeadConflict
     >>> x = np.ones((2, 5, 16), "float32")
     >>> tuple(MultiHeadConflict(num_heads=2, key_dim=8, conflict_heads=1)(x, x).shape)
     (2, 5, 16)

@@ -61,12 +61,10 @@ def context_guided_attention(
             and as `ops.softmax_attention`.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn import ops
     >>> x = np.zeros((2, 1))
     >>> context = {"query_context": x, "key_context": x}
     >>> gates = {"query_gate": np.array([0.5, 1.0]), "key_gate": np.array([0.5, 1.0])}
-    >>> _, weights = ops.context_guided_attention(x, x, x, **context, **gates, return_scores=True)
+    >>> _, weights = context_guided_attention(x, x, x, **context, **gates, return_scores=True)
     >>> np.asarray(weights).tolist()
     [[0.5, 0.25], [0.25, 0.0]]
 
@@ -107,13 +105,12 @@ def _weights(
 
 @dataclasses.dataclass
 class ContextGuided(ScoreAttention):
-    """Weights are the softmax of dot products plus a gated term that may be negative.
-
-    `alpha` is as in `layers.MultiHeadContextGuided`.
-    """
+    """Weights are the softmax of dot products plus a gated term that may be negative."""
 
     label = "context-guided weights"
     low_scores_delete: ClassVar[bool] = False
+    products_per_pair: ClassVar[int] = 2  # q·k and C_Q·C_K
+    further_per_pair: ClassVar[int] = 2  # for the gate and its product
     search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"alpha": (0.5, 1.0)}
 
     alpha: float = 1.0
@@ -135,10 +132,8 @@ class ContextGuided(ScoreAttention):
         self,
         query: Tensor,
         key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        *,
-        learned: dict[str, Any],
+        *others: Any,
+        learned: Any,
         scale: float = 1.0,
         **options: Any,
     ) -> Any:
@@ -148,17 +143,11 @@ class ContextGuided(ScoreAttention):
             kernel = ops.convert_to_tensor(learned[f"{side}_context"])
             sides[f"{side}_context"] = project(ops.cast(x, kernel.dtype), kernel)
             sides[f"{side}_gate"] = ops.sigmoid(per_position(x, learned[f"{side}_gate"]))
-        return super().attend(query, key, value, mask, learned=sides, scale=scale, **options)
+        return super().attend(query, key, *others, learned=sides, scale=scale, **options)
 
     def weights(self, scores: Tensor, mask: Tensor | None, learned: dict[str, Any]) -> Tensor:
         """Return the softmax of each row plus the gated term."""
         return _weights(scores, mask, learned, learned["scale"], self.alpha)
-
-    def operations(
-        self, queries: int, keys: int, features: int, value_features: int, heads: int = 1
-    ) -> int:
-        """Count D for C_Q·C_K and 2 for a pair's gate and its product, besides D and V."""
-        return super().operations(queries, keys, 2 * features, value_features + 2, heads)
 
 
 @register_attention("context_guided")
@@ -172,30 +161,21 @@ class MultiHeadContextGuided(MultiHeadQuasiAttention):
 
     With α = 1 a weight is between −1 and 2. At initialization λ is near 0 and the layer close to a
     softmax. In the paper the contexts C come from an embedding of the context (the target and
-    aspect of a text); this layer computes them from queries and keys instead.
-
-    The call, masks, scores, sublayer names and rows with nothing to attend to are as in
-    `layers.MultiHeadSoftmax`.
-
-    A negative `attention_bias` does not delete a key, because the quasi-attention remains; −∞ hides
-    the pair. A finite bias below −1e4, meant as a mask for other attentions, is an error outside
-    graphs.
+    aspect of a text); this layer computes them from queries and keys instead. All else is as in
+    `layers.MultiHeadSoftmax`, but a negative `attention_bias` does not delete a key; −∞ hides the
+    pair, and a finite bias below −1e4 is an error outside graphs.
 
     Args:
         alpha: α, the size of the quasi-attention. Defaults to 1.0.
         **arguments: as for `layers.MultiHeadQuasiAttention`.
 
     Returns:
-        (B, T, features); with `return_attention_scores`, a tuple of that and the weights
-        (B, N, T, S) before dropout.
+        (B, T, features); with `return_attention_scores` also the weights (B, N, T, S).
 
     Raises:
-        ValueError: an α that is not a number, a float mask, shapes that do not fit together, or
-            `flash_attention=True`.
+        ValueError: an α that is not a number.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn.layers import MultiHeadContextGuided
     >>> x = np.ones((2, 5, 16), "float32")
     >>> tuple(MultiHeadContextGuided(num_heads=2, key_dim=8)(x, x).shape)
     (2, 5, 16)

@@ -58,10 +58,8 @@ def differential_attention(
         ValueError: fewer than two features, and as `ops.softmax_attention`.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn import ops
     >>> x = np.eye(2)
-    >>> _, weights = ops.differential_attention(x, x, x, subtracted=0.5, return_scores=True)
+    >>> _, weights = differential_attention(x, x, x, subtracted=0.5, return_scores=True)
     >>> np.asarray(weights).round(3).tolist()
     [[0.481, 0.019], [0.366, 0.134]]
 
@@ -115,11 +113,11 @@ def _normalized(x: Tensor) -> Tensor:
 class Differential(Attention):
     """Weights are the difference of two softmaxes, one for each half of the features.
 
-    `depth` is as in `layers.MultiHeadDifferential`. Layers over two sequences need at least two
-    features, and the vectors that they pool are normalized.
+    Layers over two sequences need at least two features, and pool normalized vectors.
     """
 
     score_parts: ClassVar[int] = 2
+    further_per_pair: ClassVar[int] = 1  # λ times the second weight
 
     depth: int = 1
 
@@ -167,12 +165,6 @@ class Differential(Attention):
             **options,
         )
 
-    def operations(
-        self, queries: int, keys: int, features: int, value_features: int, heads: int = 1
-    ) -> int:
-        """Count 1 for subtracting λ times the second weight, besides D and V."""
-        return super().operations(queries, keys, features, value_features + 1, heads)
-
 
 @register_attention("differential")
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
@@ -189,9 +181,7 @@ class MultiHeadDifferential(MultiHeadQuasiAttention):
     paper the layer has half as many heads as the layer it replaces, each with twice the features.
     `swap_attention` keeps the number and the size of heads, so each half has half of the features.
     The paper's normalization also has a learned factor for each feature, which W_o makes redundant.
-
-    The call, masks, scores, sublayer names and rows with nothing to attend to are as in
-    `layers.MultiHeadSoftmax`.
+    All else is as in `layers.MultiHeadSoftmax`.
 
     Args:
         depth: the number of the layer in its stack, counted from 1; λ starts near λ₀. Transformers
@@ -199,16 +189,12 @@ class MultiHeadDifferential(MultiHeadQuasiAttention):
         **arguments: as for `layers.MultiHeadQuasiAttention`.
 
     Returns:
-        (B, T, features); with `return_attention_scores`, a tuple of that and the weights
-        (B, N, T, S) before dropout.
+        (B, T, features); with `return_attention_scores` also the weights (B, N, T, S).
 
     Raises:
-        ValueError: a wrong `depth`, `key_dim=1`, a float mask, shapes that do not fit together, or
-            `flash_attention=True`.
+        ValueError: a `depth` that is not a positive integer, or `key_dim=1`.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn.layers import MultiHeadDifferential
     >>> x = np.ones((2, 5, 16), "float32")
     >>> tuple(MultiHeadDifferential(num_heads=2, key_dim=8)(x, x).shape)
     (2, 5, 16)

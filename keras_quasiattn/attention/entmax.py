@@ -52,10 +52,8 @@ def entmax(
         ValueError: a float mask, or an α out of range.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn import ops
     >>> for alpha in (1, 1.5, 2):
-    ...     print(np.asarray(ops.entmax(np.array([2.0, 1.0, -1.0]), alpha=alpha)).round(3).tolist())
+    ...     print(np.asarray(entmax(np.array([2.0, 1.0, -1.0]), alpha=alpha)).round(3).tolist())
     [0.705, 0.259, 0.035]
     [0.831, 0.169, 0.0]
     [1.0, 0.0, 0.0]
@@ -115,10 +113,8 @@ def entmax_attention(
         ValueError: an α out of range, and as `ops.softmax_attention`.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn import ops
     >>> query, key = np.ones((1, 1)), np.array([[2.0], [1.0], [-1.0]])
-    >>> _, weights = ops.entmax_attention(query, key, key, return_scores=True)
+    >>> _, weights = entmax_attention(query, key, key, return_scores=True)
     >>> np.asarray(weights).round(3).tolist()
     [[0.831, 0.169, 0.0]]
 
@@ -171,10 +167,7 @@ class MultiHeadEntmax(MultiHeadQuasiAttention):
 
     weights = entmax(q·kᵀ/√H, α) over the visible keys;  output = (weights·v)·W_o
 
-    The larger α is, the more weights are exactly 0.
-
-    The call, masks, scores, sublayer names and rows with nothing to attend to are as in
-    `layers.MultiHeadSoftmax`.
+    The larger α is, the more weights are exactly 0. All else is as in `layers.MultiHeadSoftmax`.
 
     Args:
         alpha: α: 1 (softmax), or at least 1.01; 2 is a sparsemax, and larger values are sparser
@@ -183,16 +176,12 @@ class MultiHeadEntmax(MultiHeadQuasiAttention):
         **arguments: as for `layers.MultiHeadQuasiAttention`.
 
     Returns:
-        (B, T, features); with `return_attention_scores`, a tuple of that and the weights
-        (B, N, T, S) before dropout.
+        (B, T, features); with `return_attention_scores` also the weights (B, N, T, S).
 
     Raises:
-        ValueError: an α out of range, a float mask, shapes that do not fit together, or
-            `flash_attention=True`.
+        ValueError: an α out of range.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn.layers import MultiHeadEntmax
     >>> x = np.ones((2, 5, 16), "float32")
     >>> tuple(MultiHeadEntmax(num_heads=2, key_dim=8)(x, x).shape)
     (2, 5, 16)

@@ -10,10 +10,7 @@ Factor = float | Literal["learned"]
 
 
 def check_factor(value: Factor, name: str) -> Factor:
-    """Return `value` if it is a finite number ≥ 0 or "learned".
-
-    Otherwise it raises a `ValueError` that names the argument.
-    """
+    """Return `value`; raise a `ValueError` unless it is a finite number ≥ 0 or "learned"."""
     if value == "learned":
         return "learned"
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
@@ -27,10 +24,9 @@ def check_factor(value: Factor, name: str) -> Factor:
 def factor_weights(
     layer: keras.layers.Layer, shape: tuple[int, ...], **values: Factor
 ) -> dict[str, Any]:
-    """Add a weight for each of the named values that is "learned".
+    """Add a weight ≥ 0 of `shape`, initially 1, for each of the named values that is "learned".
 
-    The weights have `shape`, start at 1 and are constrained to ≥ 0. Under 16-bit policies they stay
-    float32: there are few of them, and their update steps are small.
+    Under 16-bit policies the few weights stay float32, because their updates are small.
     """
     return {
         name: layer.add_weight(

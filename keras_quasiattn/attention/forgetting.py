@@ -1,7 +1,7 @@
 """Forgetting attention: a softmax whose scores are lowered by gates of later keys."""
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
@@ -50,11 +50,9 @@ def forgetting_attention(
         ValueError: as `ops.softmax_attention`.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn import ops
     >>> x, gates = np.zeros((3, 1)), np.full(3, 0.5)
     >>> options = {"log_forget": np.log(gates), "is_causal": True, "return_scores": True}
-    >>> _, weights = ops.forgetting_attention(x, x, x, **options)
+    >>> _, weights = forgetting_attention(x, x, x, **options)
     >>> np.asarray(weights).round(3).tolist()
     [[1.0, 0.0, 0.0], [0.333, 0.667, 0.0], [0.143, 0.286, 0.571]]
 
@@ -77,12 +75,10 @@ def _weights(scores: Tensor, mask: Tensor | None, log_forget: Tensor) -> Tensor:
 
 @dataclasses.dataclass
 class Forgetting(ScoreAttention):
-    """Weights are the softmax of dot products lowered by the gates of later keys.
-
-    Layers over two sequences have one gate for each position that is attended to.
-    """
+    """Weights are the softmax of dot products lowered by the gates of later keys."""
 
     label = "forgetting weights"
+    further_per_pair: ClassVar[int] = 2  # a sum of gates, and adding it
 
     def make_weights(self, layer: Any, features: int, heads: int | None = None) -> dict[str, Any]:
         """Add u and b to `layer` for each head."""
@@ -95,29 +91,16 @@ class Forgetting(ScoreAttention):
         }
 
     def attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        *,
-        learned: dict[str, Any],
-        **options: Any,
+        self, query: Tensor, key: Tensor, *others: Any, learned: dict[str, Any], **options: Any
     ) -> Any:
         """Compute the gates of the keys, and attend."""
         logits = per_position(key, learned["kernel"]) + learned["bias"]  # (B, ..., N, S), or (B, S)
         gates = {"log_forget": ops.log_sigmoid(logits)}
-        return super().attend(query, key, value, mask, learned=gates, **options)
+        return super().attend(query, key, *others, learned=gates, **options)
 
     def weights(self, scores: Tensor, mask: Tensor | None, learned: dict[str, Any]) -> Tensor:
         """Return the softmax of each row of scores, lowered by the gates."""
         return _weights(scores, mask, learned["log_forget"])
-
-    def operations(
-        self, queries: int, keys: int, features: int, value_features: int, heads: int = 1
-    ) -> int:
-        """Count 2 for summing a pair's gates and adding the sum, besides D and V."""
-        return super().operations(queries, keys, features, value_features + 2, heads)
 
 
 @register_attention("forgetting")
@@ -132,24 +115,16 @@ class MultiHeadForgetting(MultiHeadQuasiAttention):
     one, all later keys lower the score of a key, so the layer is mainly useful in decoders and
     language models, where it needs no position embeddings. In the paper the gates come from the
     layer's input by a linear function and a sigmoid; here, from the projected key (rotated, if
-    there is a `rotary_base`), because a cache of keys is then enough to compute them.
-
-    The call, masks, scores, sublayer names and rows with nothing to attend to are as in
-    `layers.MultiHeadSoftmax`.
+    there is a `rotary_base`), because a cache of keys is then enough to compute them. All else is
+    as in `layers.MultiHeadSoftmax`.
 
     Args:
         **arguments: as for `layers.MultiHeadQuasiAttention`.
 
     Returns:
-        (B, T, features); with `return_attention_scores`, a tuple of that and the weights
-        (B, N, T, S) before dropout.
-
-    Raises:
-        ValueError: a float mask, shapes that do not fit together, or `flash_attention=True`.
+        (B, T, features); with `return_attention_scores` also the weights (B, N, T, S).
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn.layers import MultiHeadForgetting
     >>> x = np.ones((2, 5, 16), "float32")
     >>> tuple(MultiHeadForgetting(num_heads=2, key_dim=8)(x, x).shape)
     (2, 5, 16)

@@ -55,9 +55,7 @@ def gumbel_gate(probability: Tensor, noise: Tensor, temperature: float | Tensor)
         ValueError: `noise` is not (..., 2).
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn import ops
-    >>> gate = ops.gumbel_gate(np.array([0.8, 0.2]), np.zeros((2, 2)), temperature=1.0)
+    >>> gate = gumbel_gate(np.array([0.8, 0.2]), np.zeros((2, 2)), temperature=1.0)
     >>> np.asarray(gate).round(6).tolist()
     [0.8, 0.2]
 
@@ -107,9 +105,7 @@ def gated_softmax(scores: Tensor, gates: Tensor, mask: Tensor | None = None) -> 
         ValueError: a float mask.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn import ops
-    >>> weights = ops.gated_softmax(
+    >>> weights = gated_softmax(
     ...     np.zeros((1, 3), "float32"), np.array([[1.0, 0.0, 1.0]], "float32")
     ... )
     >>> np.asarray(weights).tolist()
@@ -150,9 +146,7 @@ def hard_gates(
         ValueError: a float mask.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn import ops
-    >>> np.asarray(ops.hard_gates(np.array([[0.9, 0.6, 0.1], [0.1, 0.3, 0.2]]))).tolist()
+    >>> np.asarray(hard_gates(np.array([[0.9, 0.6, 0.1], [0.1, 0.3, 0.2]]))).tolist()
     [[True, True, False], [False, True, False]]
 
     Source: Xue et al. 2019, eqs. 5 and 6. The rule for rows with all gates closed is ours: eq. 2 is
@@ -179,10 +173,7 @@ def hard_gates(
 def check_number(
     value: Any, name: str, least: float, most: float = math.inf, *, open_end: bool = False
 ) -> float:
-    """Return `value` as a float.
-
-    Raises a `ValueError` naming `name` unless it is a finite number within the bounds.
-    """
+    """Return `value` as a float; raise a `ValueError` unless it is finite and within the bounds."""
     is_number = (
         isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
     )
@@ -218,15 +209,9 @@ class GateOptions:
 class Gates(QuantizedParts, keras.layers.Layer):
     """Draw gates from logits: soft with Gumbel noise in training, binary otherwise.
 
-    When `training` is passed, as `fit` and `evaluate` do, the layer adds λ·Σ g/T to the loss,
-    averaged over the rows with T > 0 (T = number of visible positions of a row). It reports this
-    cost and the density as metrics. An exported model is called without `training`, so its graph
-    updates nothing.
-
-    Args:
-        options: how the gates open.
-        seed: seed of the noise and the draws.
-        metric_prefix: prefix of the metric names.
+    In calls with `training`, the layer adds the cost λ·Σ g/T to the loss, averaged over the rows
+    that see T > 0 positions, and reports it and the density as metrics whose names begin with
+    `metric_prefix`. An exported model is called without `training`, so its graph updates nothing.
 
     Call arguments:
         logits: (..., S), or (..., 1, S) with a mask of query-key pairs.
@@ -321,10 +306,8 @@ class Gates(QuantizedParts, keras.layers.Layer):
 class Gated(GateOptions, ScoreAttention):
     """Weights are the softmax of dot products with the keys whose gates are open.
 
-    The options are as for `layers.MultiHeadGated`. Layers over two sequences have one gate for
-    each position that is attended to. If two sequences attend to each other, one network computes
-    the gates of both, and each direction counts as a training call. For `operations`, `keys` is the
-    number of open keys; the network is not counted.
+    Layers over two sequences have one gate for each position that is attended to, from one network
+    for both. For `operations`, `keys` is the number of open keys; the network is not counted.
     """
 
     label = "softmax weights"
@@ -407,15 +390,11 @@ class MultiHeadGated(MultiHeadQuasiAttention):
     Gumbel-softmax draws at temperature τ. Otherwise they are binary, and a query whose visible keys
     are all closed opens the visible key with the highest p.
 
-    Constructor, call arguments, scores, sublayer names, LoRA and quantization are as in
-    `layers.MultiHeadSoftmax`. Masks are boolean (or 0/1 integers); a float mask is an
-    error. Explicit masks win over implicit ones. A row that is masked or has nothing to attend to
-    gives exact zeros.
-
-    When called with `training` given, as `fit` and `evaluate` do, the layer adds λ·Σ g/S to the
-    loss, averaged over queries and heads, where S is the number of keys that a query sees. It
-    tracks this cost and the density as the metrics "<name>_open_gate_cost" and "<name>_density",
-    except on JAX, where Keras does not carry the metrics of layers.
+    Keys are hidden as in `layers.MultiHeadSoftmax`. When called with `training` given, as `fit` and
+    `evaluate` do, the layer adds λ·Σ g/S to the loss, averaged over queries and heads, where S is
+    the number of keys that a query sees. It tracks this cost and the density as the metrics
+    "<name>_open_gate_cost" and "<name>_density", except on JAX, where Keras does not carry the
+    metrics of layers.
 
     Args:
         temperature: τ > 0 at the start.
@@ -429,16 +408,12 @@ class MultiHeadGated(MultiHeadQuasiAttention):
         **arguments: as for `layers.MultiHeadQuasiAttention`.
 
     Returns:
-        (B, T, features); with `return_attention_scores`, a tuple of that and the weights
-        (B, N, T, S) before dropout.
+        (B, T, features); with `return_attention_scores` also the weights (B, N, T, S).
 
     Raises:
-        ValueError: an option out of range, a float mask, shapes that do not fit together, or
-            `flash_attention=True`.
+        ValueError: an option out of range.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn.layers import MultiHeadGated
     >>> x = np.ones((2, 5, 16), "float32")
     >>> tuple(MultiHeadGated(num_heads=2, key_dim=8)(x, x).shape)
     (2, 5, 16)

@@ -12,14 +12,8 @@ class Heads(QuantizedParts, keras.layers.Layer):
     """Own the weights of a multi-head layer that has no projections.
 
     That layer cannot be called, and code that searches a model for attention does not find it.
-
-    Args:
-        layer: an unbuilt multi-head layer of this package.
-
-    Attributes:
-        attend: the layer's `attend`.
-        compute: the layer's `_compute_attention`, as of `keras.layers.MultiHeadAttention`.
-        options: the layer's attention.
+    `layer` is an unbuilt multi-head layer of this package, of which `attend`, `compute`
+    (`_compute_attention` in Keras) and `options` are kept.
     """
 
     def __init__(self, layer: Any, **kwargs: Any) -> None:

@@ -20,9 +20,7 @@ _OF_KERAS = ("_compute_attention", "_masked_softmax")
 class HookedLayer(QuantizedParts):
     """First base class of a layer whose attention method is replaced; nothing else changes.
 
-    The layer projects, rotates, repeats and caches heads as before. Only the method that attends is
-    replaced. Rows that attend to nothing are thus exactly 0 before the output projection, which
-    adds its bias to them.
+    Rows that attend to nothing are exactly 0 before the output projection, which adds its bias.
     """
 
     heads: Heads
@@ -36,8 +34,8 @@ class HookedLayer(QuantizedParts):
 def can_be_hooked(layer: keras.layers.Layer) -> bool:
     """Return whether only the method that attends needs to be replaced: it is a plain softmax.
 
-    That is so for subclasses of `keras.layers.MultiHeadAttention` that inherit the method, such as
-    those with a cache. Of other built layers it is tried with numbers.
+    Subclasses of `keras.layers.MultiHeadAttention` must inherit it, such as those with a cache; of
+    other built layers it is tried with numbers.
     """
     kind = type(layer)
     if HOOK not in getattr(kind.call, "__code__", kind.call).co_names:
@@ -100,11 +98,9 @@ def _numbers(start: int, length: int, heads: int, size: int) -> np.ndarray:
 
 
 def hook(layer: Any, make: Any) -> None:
-    """Replace the attention method of a layer by that of the multi-head layer that `make` returns.
+    """Replace the attention method of a layer that `can_be_hooked`, in place.
 
-    Args:
-        layer: a layer that `can_be_hooked`; it changes.
-        make: constructor arguments → a multi-head layer of this package.
+    `make` makes a multi-head layer of this package from constructor arguments.
     """
     parameters = inspect.signature(getattr(layer, HOOK)).parameters
     drops = "training" in parameters  # otherwise the layer drops something else

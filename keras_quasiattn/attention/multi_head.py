@@ -105,8 +105,7 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
         TypeError: a subclass overrides `_compute_attention` or the like, which is never called.
 
     Returns:
-        (B, T, features); with `return_attention_scores`, a tuple of that and the weights
-        (B, N, T, S) before dropout.
+        (B, T, features); with `return_attention_scores` also the weights (B, N, T, S).
 
     Example:
     >>> import dataclasses
@@ -298,11 +297,7 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
         self._make_weights(rank)
 
     def build_without_projections(self, rank: int) -> None:
-        """Create what `attend` needs, where another layer has the projections.
-
-        Args:
-            rank: rank of the projected tensors, (B, d1, …, dn, N, H).
-        """
+        """Create what `attend` needs, for tensors of `rank` that another layer projects."""
         self._axes = AttentionAxes(rank, self.attention_axes)
         if self.dropout > 0:
             self.seed_generator = keras.random.SeedGenerator(self.seed)
@@ -318,15 +313,8 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
     ) -> keras.layers.EinsumDense:
         """Make a built projection with the layer's initializers, regularizers and constraints.
 
-        It is a `keras.layers.EinsumDense`, so LoRA and quantization work on it.
-
-        Args:
-            name: name of the sublayer.
-            shape: shape of its input, (B, d1, …, dn, F) or, with two `inputs`,
-                (B, d1, …, dn, N, H).
-            sizes: the last axes of its output, such as (N, H).
-            inputs: number of last axes of the input that it sums over.
-            activation: its activation.
+        It is a `keras.layers.EinsumDense`, so LoRA and quantization work on it. It sums over the
+        last `inputs` axes of its input, of `shape` (B, d1, …, dn, F), and gives axes of `sizes`.
         """
         # For one axis d, one input axis and two output axes the equation is abc,cde->abde.
         letters = string.ascii_lowercase
@@ -377,9 +365,8 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Attend, with the arguments and results of `keras.layers.MultiHeadAttention`.
 
-        `attention_bias` holds floats that broadcast to the scores (B, ..., N, T, S); in every
-        attention −∞ hides a pair, as a mask does. Under a 16-bit policy Keras rounds it to 16 bits,
-        as it does every argument: values below −65504 become −∞ in float16. The sum is float32.
+        `attention_bias` holds floats that broadcast to the scores (B, ..., N, T, S); −∞ hides a
+        pair. Under a 16-bit policy Keras rounds it, so values below −65504 become −∞ in float16.
         """
         self._check_overrides()
         self._check_masks(query, value, query_mask, value_mask, key_mask, attention_mask)
@@ -633,16 +620,8 @@ class AttentionAxes:
     """The axes of projected tensors (B, d1, …, dn, N, H) that attention runs over.
 
     The other d are called free. Ops receive the attended axes flattened to one, of length T for
-    queries and S for keys.
-
-    Args:
-        rank: rank of a projected tensor, the rank of the layer's input plus one.
-        axes: attended axes, counted as in `keras.layers.MultiHeadAttention`: indices into the
-            input, where negative ones count from the end; None = all axes between batch and
-            features.
-
-    Raises:
-        ValueError: an axis is not between batch and features.
+    queries and S for keys. `rank` is that of a projected tensor, and `axes` are counted as in
+    `keras.layers.MultiHeadAttention`; one that is not between batch and features is a `ValueError`.
     """
 
     def __init__(self, rank: int, axes: tuple[int, ...] | None) -> None:
@@ -718,9 +697,7 @@ class AttentionAxes:
     def pair_bias(self, bias: Tensor, query: Tensor, value: Tensor, num_heads: int) -> Tensor:
         """Flatten a bias that broadcasts to the scores: (…, T…, S…) → (B, free…, N, T, S).
 
-        Missing or shared axes get length 1.
-
-        Raises a `ValueError` naming `attention_bias` if it holds no floats or does not broadcast.
+        Missing or shared axes get length 1. A bias of another kind or shape is a `ValueError`.
         """
         shape = self.scores_shape(query.shape, value.shape, num_heads)
         bias = as_score_bias(bias, shape, "attention_bias")
@@ -741,12 +718,7 @@ class AttentionAxes:
     ) -> Tensor | None:
         """Return which queries are real and attend to something, (B, d1, …, dn); None = all.
 
-        Args:
-            query: (B, d1, …, dn, features).
-            value: the same, with the lengths of the keys.
-            query_mask: boolean (B, d1, …, dn), or None.
-            mask: boolean, broadcasts to (B, free…, N, T, S), or None.
-            is_causal: query i attends to keys 0 … i only.
+        `query_mask` is (B, d1, …, dn), and `mask` broadcasts to (B, free…, N, T, S).
         """
         rows = query_mask
         if mask is not None:
@@ -762,7 +734,7 @@ class AttentionAxes:
 
         `mask` is (B, free…, N, T, S), where axes may have length 1.
         """
-        length = _product(lengths)
+        length = math.prod(lengths)
         if is_causal and mask.shape[-2] != 1:
             mask = combine_masks(mask, causal_mask(length, ops.shape(mask)[-1]))
         if is_causal and mask.shape[-2] == 1:
@@ -798,7 +770,7 @@ class AttentionAxes:
         self, x: Tensor, targets: tuple[Any, ...], sources: tuple[Any, ...]
     ) -> Tensor:
         leading = ops.shape(x)[: -2 * len(self.axes)]
-        return ops.reshape(x, (*leading, _product(targets), _product(sources)))
+        return ops.reshape(x, (*leading, math.prod(targets), math.prod(sources)))
 
     def _positions(self, mask: Tensor) -> Tensor:
         lengths = self.lengths(mask)
@@ -809,7 +781,7 @@ class AttentionAxes:
         if len(lengths) == 1:
             return x
         shape = ops.shape(x)
-        return ops.reshape(x, (*shape[:start], _product(lengths), *shape[start + len(lengths) :]))
+        return ops.reshape(x, (*shape[:start], math.prod(lengths), *shape[start + len(lengths) :]))
 
 
 class KnownInputs:
@@ -817,20 +789,10 @@ class KnownInputs:
 
     They are cleared before the projections, because a position that no query sees has the factor 0
     in sums and in the gradients of kernels, and 0 · NaN is NaN. If every row sees all unmasked
-    positions, NaN spreads to all rows by itself, and searching for it would cost time.
+    positions, NaN spreads by itself, and `look` for it would cost time.
 
-    Args:
-        query: (B, T, ..., features).
-        value: (B, S, ..., features).
-        key: (B, S, ..., features), or None to project keys from `value`.
-        query_mask: boolean (B, T, ...), or None.
-        source_mask: boolean (B, S, ...), or None.
-        look: whether to search for NaN and infinity.
-
-    Attributes:
-        query, value, key: the tensors with zeros.
-        finite: where the query, and where value and key, were finite: (B, T, ...) and (B, S, ...);
-            None if not searched.
+    `finite` says where the query, and where value and key, were finite: (B, T, ...) and
+    (B, S, ...), or None if not searched. Without a `key`, keys are projected from `value`.
     """
 
     def __init__(
@@ -904,13 +866,8 @@ class KnownInputs:
         """Return which queries are unknown, and which real queries see a key, (B, T, ...).
 
         A query is unknown if it or a source that it sees was not finite. The first result is None
-        if no query is unknown, the second if all queries see something.
-
-        Args:
-            axes: the axes of the layer.
-            pairs: boolean (B, ..., N, T, S), or None.
-            is_causal: query i sees keys 0 … i only.
-            bias: floats that broadcast as `pairs`, or None; −∞ hides a pair.
+        if no query is unknown, the second if all queries see something. `pairs` is boolean
+        (B, ..., N, T, S); a `bias` that broadcasts alike hides pairs where it is −∞.
         """
         query_mask, source_mask = self._masks
         keys = axes.source_mask(source_mask)
@@ -944,22 +901,14 @@ class KnownInputs:
         return ops.logical_or(rows, ops.any(chosen, axis=axes.axes, keepdims=True))
 
 
-def _product(lengths: tuple[Any, ...]) -> Any:
-    return math.prod(lengths)
-
-
 def projected(dense: keras.layers.EinsumDense, x: Tensor) -> Tensor:
     """Return `dense(x)` for x (B, T, ...), without Keras' faults in bias axes and empty batches.
 
     All positions are passed as those of a single example, because TensorFlow would multiply the
-    examples one by one and sum one kernel gradient per example.
-
-    On TensorFlow `keras.ops.add` (3.15.1) treats an operand with a single axis longer than 1 as a
-    bias of axis 1 if the lengths match: with T = N, a bias (N, 1) was added along T instead of N. A
-    bias that is long in its last axis is safe, since Keras compares that axis first. Padding x by
-    one position, which is cut off afterwards, makes the lengths differ. In addition,
-    `keras.ops.einsum` turns 0 examples into 1 if there are no positions either; the final reshape
-    corrects this.
+    examples one by one. On TensorFlow `keras.ops.add` (3.15.1) treats an operand with one long axis
+    as a bias of axis 1 if the lengths match: with T = N, a bias (N, 1) was added along T. So x is
+    padded by one position, which is cut off afterwards. The final reshape corrects that
+    `keras.ops.einsum` turns 0 examples into 1 if there are no positions.
     """
     inputs, outputs = dense.equation.replace(",", "->").split("->")[::2]
     count = sum(axis in outputs for axis in inputs)  # of axes of examples and positions
@@ -976,20 +925,12 @@ def projected(dense: keras.layers.EinsumDense, x: Tensor) -> Tensor:
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class ProjectionInitializer(keras.initializers.Initializer):
-    """Initializes a kernel of more than two axes as the matrix it represents.
+    """Initialize a kernel of more than two axes as the matrix it represents.
 
     Keras before 3.15 computes the fans of a kernel (features, heads, size) as for a convolution.
     For 4 heads of size 32 on 128 features, its Glorot kernels have a quarter of a dense layer's
     scale, and the products q·k a sixteenth. A softmax then starts as an average, and CoDA's tanh(E)
-    near 0.
-
-    Args:
-        initializer: initializer of the matrix (inputs, outputs).
-        input_axes: number of leading kernel axes that are inputs.
-
-    Call arguments:
-        shape: shape of the kernel.
-        dtype: dtype of the kernel.
+    near 0. The matrix is (inputs, outputs), of which the first `input_axes` axes are inputs.
 
     >>> kernel = ProjectionInitializer("glorot_uniform", input_axes=1)((128, 4, 32))
     >>> bool(keras.ops.max(keras.ops.abs(kernel)) > 0.15)  # the bound is √(6 / (128 + 128)) ≈ 0.153

@@ -51,10 +51,8 @@ def null_softmax_attention(
         ValueError: as `ops.softmax_attention`.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn import ops
     >>> query, key = np.ones((1, 1)), np.zeros((3, 1))
-    >>> _, weights = ops.null_softmax_attention(query, key, key, return_scores=True)
+    >>> _, weights = null_softmax_attention(query, key, key, return_scores=True)
     >>> np.asarray(weights).tolist()
     [[0.25, 0.25, 0.25]]
 
@@ -81,10 +79,7 @@ def _weights(scores: Tensor, mask: Tensor | None, null_score: float | Tensor) ->
 
 @dataclasses.dataclass
 class NullSoftmax(ScoreAttention):
-    """Weights that are a softmax over the keys and a null.
-
-    `null_score` is as in `layers.MultiHeadNullSoftmax`.
-    """
+    """Weights that are a softmax over the keys and a null."""
 
     label = "null softmax weights"
 
@@ -114,9 +109,7 @@ class MultiHeadNullSoftmax(MultiHeadQuasiAttention):
     output = (weights·v)·W_o
 
     A row of weights sums to less than 1: the rest is the weight of a null key, whose value is 0.
-
-    The call, masks, scores, sublayer names and rows with nothing to attend to are as in
-    `layers.MultiHeadSoftmax`.
+    All else is as in `layers.MultiHeadSoftmax`.
 
     Args:
         null_score: b. Defaults to 0.0, which adds 1 to the denominator ("softmax off by one").
@@ -124,16 +117,12 @@ class MultiHeadNullSoftmax(MultiHeadQuasiAttention):
         **arguments: as for `layers.MultiHeadQuasiAttention`.
 
     Returns:
-        (B, T, features); with `return_attention_scores`, a tuple of that and the weights
-        (B, N, T, S) before dropout.
+        (B, T, features); with `return_attention_scores` also the weights (B, N, T, S).
 
     Raises:
-        ValueError: a `null_score` that is neither a number nor "learned", a float mask, shapes that
-            do not fit together, or `flash_attention=True`.
+        ValueError: a `null_score` that is neither a number nor "learned".
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn.layers import MultiHeadNullSoftmax
     >>> x = np.ones((2, 5, 16), "float32")
     >>> tuple(MultiHeadNullSoftmax(num_heads=2, key_dim=8)(x, x).shape)
     (2, 5, 16)

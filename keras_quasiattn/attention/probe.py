@@ -20,13 +20,10 @@ Tensor = Any
 class AttentionMap(NamedTuple):
     """The matrices that one call of one attention layer computed.
 
-    Args:
-        layer: path of the layer in the model, or its name if it has no path.
-        kind: class of the layer.
-        call: 0 for the layer's first call, 1 for the second and so on.
-        matrices: by name; each (B, ..., N, T, S), (B, T, S) or (B, T). CoDA has "similarity",
-            "gate" and "weights"; softmax attention has "weights", or "weights_first" and
-            "weights_second"; attention flow also has "weights_best", and gated attention "gates".
+    `layer` is its path in the model, or its name, `kind` its class, and `call` counts its calls
+    from 0. `matrices` by name are (B, ..., N, T, S), (B, T, S) or (B, T): "similarity", "gate" and
+    "weights" of CoDA; "weights", or "weights_first" and "weights_second", of softmax attention;
+    also "weights_best" of attention flow, and "gates" of gated attention.
     """
 
     layer: str
@@ -67,19 +64,10 @@ def _layers_inside(layer: keras.Layer) -> list[keras.Layer]:
 def probe(layer: keras.Layer, *args: Any, **kwargs: Any) -> tuple[Any, list[AttentionMap]]:
     """Call a layer or model; return its output and what every attention layer in it computed.
 
-    The output equals that of a plain call, up to rounding. `keras.layers.MultiHeadAttention` and
-    its subclasses are seen too, so that a model can be compared with its copy from
-    `swap_attention`. See `watching` for backends, graphs and threads.
+    The output equals that of a plain call, up to rounding. Keras' own multi-head attention is seen
+    too, so that a model can be compared with its copy from `swap_attention`. The maps are in the
+    order in which the calls ended. See `watching` for backends, graphs and threads.
 
-    Args:
-        layer: any built Keras layer or model.
-        *args: positional arguments of the call.
-        **kwargs: keyword arguments of the call.
-
-    Returns:
-        The output, and the maps in the order in which the calls ended.
-
-    >>> import numpy as np
     >>> from keras_quasiattn.layers import CoDA
     >>> layer = CoDA(name="coda")
     >>> layer.build([(1, 3, 4), (1, 5, 4)])
@@ -99,13 +87,9 @@ def with_owners(
 ) -> list[AttentionMap]:
     """Return the maps with the sequence that each axis belongs to, found by its length.
 
-    If two sequences have the same length, rows belong to the first and columns to the last. To
-    avoid ambiguity, pass the maps of a call in which all lengths differ as `measured`.
-
-    Args:
-        maps: what `probe` returned.
-        lengths: the length of each sequence, by name, in the call that produced `measured`.
-        measured: maps of the same model whose axes are compared with `lengths`. Defaults to `maps`.
+    Where two sequences have the same length, rows belong to the first and columns to the last. To
+    avoid that, pass maps of a call in which all lengths differ as `measured`; `lengths` are then
+    those of that call, by name.
 
     >>> from keras_quasiattn.layers import CoDA
     >>> layer, x = CoDA(name="coda"), keras.ops.ones((1, 3, 4))

@@ -39,10 +39,8 @@ def relu_attention(
         ValueError: as `ops.softmax_attention`.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn import ops
     >>> query, key = np.ones((1, 1)), np.array([[2.0], [1.0], [-1.0], [0.0]])
-    >>> _, weights = ops.relu_attention(query, key, key, return_scores=True)
+    >>> _, weights = relu_attention(query, key, key, return_scores=True)
     >>> np.asarray(weights).tolist()
     [[0.5, 0.25, 0.0, 0.0]]
 
@@ -74,22 +72,15 @@ class MultiHeadReLU(MultiHeadQuasiAttention):
 
     weights = max(q·kᵀ/√H, 0)/n over the n visible keys;  output = (weights·v)·W_o
 
-    The call, masks, scores, sublayer names and rows with nothing to attend to are as in
-    `layers.MultiHeadSoftmax`.
+    All else is as in `layers.MultiHeadSoftmax`.
 
     Args:
         **arguments: as for `layers.MultiHeadQuasiAttention`.
 
     Returns:
-        (B, T, features); with `return_attention_scores`, a tuple of that and the weights
-        (B, N, T, S) before dropout.
-
-    Raises:
-        ValueError: a float mask, shapes that do not fit together, or `flash_attention=True`.
+        (B, T, features); with `return_attention_scores` also the weights (B, N, T, S).
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn.layers import MultiHeadReLU
     >>> x = np.ones((2, 5, 16), "float32")
     >>> tuple(MultiHeadReLU(num_heads=2, key_dim=8)(x, x).shape)
     (2, 5, 16)

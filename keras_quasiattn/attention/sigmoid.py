@@ -60,10 +60,8 @@ def sigmoid_attention(
             or feature counts that do not match, or dropout without a seed.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn import ops
     >>> x = np.zeros((1, 3, 2))
-    >>> _, weights = ops.sigmoid_attention(x, x, x, is_causal=True, return_scores=True)
+    >>> _, weights = sigmoid_attention(x, x, x, is_causal=True, return_scores=True)
     >>> np.asarray(weights)[0].round(3).tolist()
     [[0.5, 0.0, 0.0], [0.333, 0.333, 0.0], [0.25, 0.25, 0.25]]
 
@@ -118,8 +116,7 @@ class MultiHeadSigmoid(MultiHeadQuasiAttention):
 
     weights = sigmoid(q·kᵀ/√H + b) over the visible keys;  output = (weights·v)·W_o
 
-    The call, masks, scores, sublayer names and rows with nothing to attend to are as in
-    `layers.MultiHeadSoftmax`.
+    All else is as in `layers.MultiHeadSoftmax`.
 
     Args:
         score_bias: b. Defaults to None, which means −log n for a query that sees n keys; a row of
@@ -127,16 +124,12 @@ class MultiHeadSigmoid(MultiHeadQuasiAttention):
         **arguments: as for `layers.MultiHeadQuasiAttention`.
 
     Returns:
-        (B, T, features); with `return_attention_scores`, a tuple of that and the weights
-        (B, N, T, S) before dropout.
+        (B, T, features); with `return_attention_scores` also the weights (B, N, T, S).
 
     Raises:
-        ValueError: a bias that is not a number, a float mask, shapes that do not fit together, or
-            `flash_attention=True`.
+        ValueError: a bias that is not a number.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn.layers import MultiHeadSigmoid
     >>> x = np.ones((2, 5, 16), "float32")
     >>> tuple(MultiHeadSigmoid(num_heads=2, key_dim=8)(x, x).shape)
     (2, 5, 16)

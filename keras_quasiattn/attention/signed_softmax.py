@@ -40,10 +40,8 @@ def signed_softmax_attention(
             and as `ops.softmax_attention`.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn import ops
     >>> query, key = np.ones((1, 1)), np.array([[2.0], [-2.0], [1.0]])
-    >>> _, weights = ops.signed_softmax_attention(query, key, key, return_scores=True)
+    >>> _, weights = signed_softmax_attention(query, key, key, return_scores=True)
     >>> np.asarray(weights).round(3).tolist()
     [[0.422, -0.422, 0.155]]
 
@@ -71,16 +69,11 @@ class SignedSoftmax(ScoreAttention):
 
     label = "signed softmax weights"
     low_scores_delete: ClassVar[bool] = False
+    further_per_pair: ClassVar[int] = 1  # the sign times the weight
 
     def weights(self, scores: Tensor, mask: Tensor | None, learned: dict[str, Any]) -> Tensor:
         """Return the sign of each score times the softmax of the absolute scores."""
         return _weights(scores, mask)
-
-    def operations(
-        self, queries: int, keys: int, features: int, value_features: int, heads: int = 1
-    ) -> int:
-        """Count 1 for the sign times the weight, besides D and V."""
-        return super().operations(queries, keys, features, value_features + 1, heads)
 
 
 @register_attention("signed_softmax")
@@ -90,25 +83,17 @@ class MultiHeadSignedSoftmax(MultiHeadQuasiAttention):
 
     weights = sign(q·kᵀ) ⊙ softmax(|q·kᵀ|/√H) over the visible keys;  output = (weights·v)·W_o
 
-    The call, masks, scores, sublayer names and rows with nothing to attend to are as in
-    `layers.MultiHeadSoftmax`.
-
-    A negative `attention_bias` does not delete a key but subtracts its value; −∞ hides the pair. A
-    finite bias below −1e4, meant as a mask for other attentions, is an error outside graphs.
+    All else is as in `layers.MultiHeadSoftmax`, but a negative `attention_bias` does not delete a
+    key: it subtracts its value. −∞ hides the pair, and a finite bias below −1e4 is an error outside
+    graphs.
 
     Args:
         **arguments: as for `layers.MultiHeadQuasiAttention`.
 
     Returns:
-        (B, T, features); with `return_attention_scores`, a tuple of that and the weights
-        (B, N, T, S) before dropout.
-
-    Raises:
-        ValueError: a float mask, shapes that do not fit together, or `flash_attention=True`.
+        (B, T, features); with `return_attention_scores` also the weights (B, N, T, S).
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn.layers import MultiHeadSignedSoftmax
     >>> x = np.ones((2, 5, 16), "float32")
     >>> tuple(MultiHeadSignedSoftmax(num_heads=2, key_dim=8)(x, x).shape)
     (2, 5, 16)

@@ -9,7 +9,6 @@ from keras import ops
 
 from keras_quasiattn.attention.base import (
     ScoreAttention,
-    Weigh,
     dot_product_attention,
     register_attention,
     weighted_values,
@@ -65,10 +64,8 @@ def softmax_attention(
             or feature counts that do not match, or dropout without a seed.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn import ops
     >>> x = np.ones((2, 5, 8), "float32")
-    >>> tuple(ops.softmax_attention(x, x, x, scale=8**-0.5).shape)
+    >>> tuple(softmax_attention(x, x, x, scale=8**-0.5).shape)
     (2, 5, 8)
 
     Source: Vaswani et al. 2017, eq. 1; gates as in Xue et al. 2019, eq. 9.
@@ -78,7 +75,7 @@ def softmax_attention(
         key,
         value,
         mask,
-        _weigh(gates),
+        masked_softmax if gates is None else lambda one, mask: gated_softmax(one, gates, mask),
         "softmax weights",
         scale=scale,
         is_causal=is_causal,
@@ -97,18 +94,9 @@ def attend(
     name: str = "weights",
     **options: Any,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Sum `value` with a softmax of scores (..., T, S) over the visible keys.
-
-    Names, options and results are as for `weighted_values`.
-    """
+    """Sum `value` with a softmax of scores (..., T, S); options are as for `weighted_values`."""
     label = f"softmax {name.replace('_', ' of the ')}"
     return weighted_values(scores, value, mask, masked_softmax, label, name=name, **options)
-
-
-def _weigh(gates: Tensor | None) -> Weigh:
-    if gates is None:
-        return masked_softmax
-    return lambda scores, mask: gated_softmax(scores, gates, mask)
 
 
 def alignment_pair(
@@ -145,9 +133,7 @@ def alignment_pair(
         ValueError: a float mask, a rank below 2, or lengths or feature counts that do not match.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn import ops
-    >>> beta, alpha = ops.alignment_pair(
+    >>> beta, alpha = alignment_pair(
     ...     np.ones((2, 3, 4), "float32"), np.ones((2, 5, 4), "float32")
     ... )
     >>> tuple(beta.shape), tuple(alpha.shape)
@@ -204,23 +190,12 @@ class Softmax(ScoreAttention):
         return masked_softmax(scores, mask)
 
     def pair(
-        self,
-        a: Tensor,
-        b: Tensor,
-        mask_a: Tensor | None,
-        mask_b: Tensor | None,
-        *,
-        value_a: Tensor,
-        value_b: Tensor,
-        return_scores: bool = False,
-        learned: dict[str, Any] | None = None,
-        **options: Any,
+        self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
     ) -> tuple[Tensor, ...]:
         """Align in both directions with `ops.alignment_pair`, which computes dot products once."""
-        a = self._scaled(a, learned or {})
-        return alignment_pair(
-            a, b, mask_a, mask_b, value_a=value_a, value_b=value_b, return_scores=return_scores
-        )
+        a = self._scaled(a, options.pop("learned"))
+        options.pop("scale", None)
+        return alignment_pair(a, b, mask_a, mask_b, **options)
 
 
 @register_attention("softmax")
@@ -230,12 +205,11 @@ class MultiHeadSoftmax(MultiHeadQuasiAttention):
 
     weights = softmax(α·q·kᵀ/√H + bias) over the visible keys;  output = (weights·v)·W_o
 
-    The attention differs from Keras' layer only in the masks: a float mask is an error, explicit
-    masks override implicit ones, and a row with nothing to attend to gives exact zeros where Keras
-    averages the padding. The initial projection kernels differ too: each is drawn as a matrix
-    (inputs, outputs). The bias is 0 unless a call passes `attention_bias`: floats that broadcast to
-    (B, N, T, S), such as (T, S) or (N, T, S). Its values at masked pairs are ignored. A bias of −∞
-    hides the pair, as a mask does.
+    Only masks and initial kernels differ from Keras' layer: a float mask is an error, explicit
+    masks override implicit ones, a row with nothing to attend to gives exact zeros where Keras
+    averages the padding, and each kernel is drawn as a matrix (inputs, outputs). The bias is 0
+    unless a call passes `attention_bias`: floats that broadcast to (B, N, T, S). Its values at
+    masked pairs are ignored. A bias of −∞ hides the pair, as a mask does.
 
     Args:
         alpha: factor of the products: a number ≥ 0, 1 by default, or "learned" for one factor per
@@ -243,16 +217,13 @@ class MultiHeadSoftmax(MultiHeadQuasiAttention):
         **arguments: as for `layers.MultiHeadQuasiAttention`.
 
     Returns:
-        (B, T, features); with `return_attention_scores`, a tuple of that and the weights
-        (B, N, T, S) before dropout.
+        (B, T, features); with `return_attention_scores` also the weights (B, N, T, S).
 
     Raises:
         ValueError: a float mask, a bias without floats, shapes that do not fit together, or
             `flash_attention=True`.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn.layers import MultiHeadSoftmax
     >>> x = np.ones((2, 5, 16), "float32")
     >>> tuple(MultiHeadSoftmax(num_heads=2, key_dim=8)(x, x).shape)
     (2, 5, 16)

@@ -26,11 +26,9 @@ def sparsemax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
 
     p = argmin over distributions p of ‖p − z‖²  =  max(z − τ, 0), with τ such that p sums to 1
 
-    τ is found by bisection and then Newton's method, to the precision of the floats. Where S is the
-    support, the keys with p > 0, the Jacobian is diag(s) − s·sᵀ/|S| with s = 1 on S and 0
-    elsewhere. A masked score has weight exactly 0, whatever its value. Each row sums to 1, except
-    that a row without visible keys is all zeros, as in every attention of this package. Computed in
-    float32 for 16-bit inputs.
+    τ is found by bisection and then Newton's method, to the precision of the floats. The gradients
+    are exact. A masked score has weight exactly 0, whatever its value. Each row sums to 1, except
+    that a row without visible keys is all zeros. Computed in float32 for 16-bit inputs.
 
     Args:
         scores: z, (..., S).
@@ -43,9 +41,7 @@ def sparsemax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
         ValueError: a float mask.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn import ops
-    >>> np.asarray(ops.sparsemax(np.array([0.3, 0.1, -1.2]))).round(6).tolist()
+    >>> np.asarray(sparsemax(np.array([0.3, 0.1, -1.2]))).round(6).tolist()
     [0.6, 0.4, 0.0]
 
     Source: Martins & Astudillo 2016, "From Softmax to Sparsemax", eq. 2, algorithm 1 and prop. 2.
@@ -80,10 +76,8 @@ def sparsemax_attention(
         ValueError: as `ops.softmax_attention`.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn import ops
     >>> query, key = np.ones((1, 1)), np.array([[0.3], [0.1], [-1.2]])
-    >>> _, weights = ops.sparsemax_attention(query, key, key, return_scores=True)
+    >>> _, weights = sparsemax_attention(query, key, key, return_scores=True)
     >>> np.asarray(weights).round(6).tolist()
     [[0.6, 0.4, 0.0]]
 
@@ -95,9 +89,8 @@ def sparsemax_attention(
 def below_highest(x: Tensor, mask: Tensor | None, factor: float | Tensor = 1) -> Tensor:
     """Return factor · (x − highest visible entry) for x (..., S), at least −2; −2 where masked.
 
-    Sparse weights depend only on differences, and are 0 for entries 1 or more below the highest, so
-    entries below −2 do not matter. Subtracting before multiplying keeps the precision of large
-    scores. A row without visible entries is all zeros.
+    Sparse weights depend only on differences, and are 0 for entries 1 or more below the highest.
+    Subtracting before multiplying keeps the precision of large scores.
     """
     lowest = -math.inf
     if mask is not None:
@@ -111,22 +104,13 @@ def below_highest(x: Tensor, mask: Tensor | None, factor: float | Tensor = 1) ->
 def sparse_weights(
     x: Tensor, mask: Tensor | None, power: float | Tensor, *, is_convex: bool = True
 ) -> Tensor:
-    """Return max(x − τ, 0)^power, with τ such that the weights of a row sum to 1.
+    """Return max(x − τ, 0)^power, (..., S), with τ such that the weights of a row sum to 1.
 
-    The highest entry is 0, and τ is between −1 and 0. Bisection finds a lower bound, from which
-    Newton's method cannot overshoot if the sum of the weights is a convex decreasing function of τ;
-    if it is not convex, bisection continues. No sorting is needed, which compiled code does slowly.
-    NaN in a row makes all its weights NaN.
-
-    Args:
-        x: (..., S), from `below_highest`.
-        mask: broadcasts to (..., S); True = visible.
-        power: a number above 0, or a tensor that broadcasts to (..., 1). Like x, it gets the
-            gradient of the exact solution.
-        is_convex: whether the power is known to be 1 or above.
-
-    Returns:
-        (..., S), 0 where `mask` is False.
+    The highest entry of x, from `below_highest`, is 0, and τ is between −1 and 0. Bisection finds a
+    lower bound, from which Newton's method cannot overshoot if the sum of the weights is a convex
+    decreasing function of τ (`is_convex`: the power is 1 or above); otherwise bisection continues.
+    No sorting is needed, which compiled code does slowly. NaN in a row makes all its weights NaN.
+    The power may be a tensor (..., 1); like x, it gets the gradient of the exact solution.
     """
     fixed, fixed_power, bisections = ops.stop_gradient(x), power, _BISECTIONS_IF_STEEP
     if not isinstance(power, (int, float)):
@@ -214,22 +198,15 @@ class MultiHeadSparsemax(MultiHeadQuasiAttention):
 
     weights = sparsemax(q·kᵀ/√H) over the visible keys;  output = (weights·v)·W_o
 
-    The call, masks, scores, sublayer names and rows with nothing to attend to are as in
-    `layers.MultiHeadSoftmax`.
+    All else is as in `layers.MultiHeadSoftmax`.
 
     Args:
         **arguments: as for `layers.MultiHeadQuasiAttention`.
 
     Returns:
-        (B, T, features); with `return_attention_scores`, a tuple of that and the weights
-        (B, N, T, S) before dropout.
-
-    Raises:
-        ValueError: a float mask, shapes that do not fit together, or `flash_attention=True`.
+        (B, T, features); with `return_attention_scores` also the weights (B, N, T, S).
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn.layers import MultiHeadSparsemax
     >>> x = np.ones((2, 5, 16), "float32")
     >>> tuple(MultiHeadSparsemax(num_heads=2, key_dim=8)(x, x).shape)
     (2, 5, 16)

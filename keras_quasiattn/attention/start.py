@@ -1,7 +1,4 @@
-"""Another attention that a multi-head layer computes until training brings in its own.
-
-A trained model whose layers get a new attention then answers as before.
-"""
+"""Another attention that a multi-head layer computes until training brings in its own."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -38,23 +35,14 @@ class Start(QuantizedParts, keras.layers.Layer):
     "blended":  (1 − s) · start(q, k, v) + s · own(q, k, v), where something else moves s from 0 to
     1, at which only own(q, k, v) is computed
 
-    At first f or s is 0, so that the layer computes what `start` does, and f has a gradient, but
-    nothing that only `own` learns has one. f, s and the sum are float32 in 16-bit layers, and so
-    are the values of `own`. If weights are dropped, both attentions drop the same pairs. The
-    weights of a call are those of the sum.
+    At first f or s is 0, so the layer computes what `start` does, and f has a gradient, but nothing
+    that only `own` learns has one. f, s, the sum and the values of `own` are float32 in 16-bit
+    layers. If weights are dropped, both attentions drop the same pairs. The weights of a call are
+    those of the sum.
 
-    Args:
-        own: the multi-head layer, whose arguments of projections are known.
-        attention: name of the other attention.
-        options: its options, or None.
-        form: how the attention of the layer comes in, "added" or "blended".
-
-    Raises:
-        ValueError: an unknown attention or form.
-
-    Attributes:
-        amount: f, of shape (N, 1, 1), or s.
-        is_finished: whether the layer's own attention has replaced the other one.
+    `own` is the multi-head layer; the other attention has the name `attention`, with `options`. An
+    unknown attention or `form` is a `ValueError`. `amount` is f (N, 1, 1), or s; `is_finished` says
+    whether the layer's own attention has replaced the other one.
     """
 
     def __init__(
@@ -114,10 +102,7 @@ class Start(QuantizedParts, keras.layers.Layer):
         self.is_finished = self.is_blend and float(ops.convert_to_numpy(self.amount)) == 1
 
     def build_for(self, rank: int) -> None:
-        """Create the factors or the share, and the weights of the other attention.
-
-        `rank` is that of the projected tensors.
-        """
+        """Create the factors or the share, and the other attention's weights, as in `Heads`."""
         self.heads.build_for(rank)
         # (N, 1, 1), to be multiplied by (B, ..., N, T, V)
         self.amount = self.add_weight(

@@ -27,11 +27,9 @@ _CHOICE = {"attention", "attention_options", "num_heads"}
 class Swap:
     """Which attention replaces others.
 
-    Args:
-        attention: a name in `ATTENTIONS`.
-        options: further constructor arguments of that layer.
-        holders: the `holder_name` of each layer that holds attention to swap.
-        start: what the new layers compute at first, a key of `STARTS`.
+    `attention` is a name in `ATTENTIONS`, with further `options` of that layer. `holders` are the
+    `holder_name` of each layer that holds attention to swap, and `start`, a key of `STARTS`, says
+    what the new layers compute at first.
     """
 
     attention: str
@@ -59,8 +57,7 @@ class Swap:
     def copy(self, layer: keras.layers.Layer) -> keras.layers.Layer:
         """Make the layer anew from its configuration, not built, with all its attention swapped.
 
-        Attention that a layer of another package holds as an attribute, or in a list, tuple or
-        dictionary that is one, is swapped as soon as that layer assigns it.
+        Attention that another package's layer holds is swapped as soon as that layer assigns it.
         """
         config = layer.get_config()
         if self.replaces(layer):

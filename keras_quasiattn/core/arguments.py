@@ -45,11 +45,10 @@ def check_sequence(shape: tuple[int | None, ...], name: str) -> int:
 
 
 def check_projected_shapes(shapes: dict[str, tuple[int | None, ...] | None]) -> None:
-    """Check the input shapes of a multi-head layer.
+    """Check the shapes of a multi-head layer's inputs, "query" first; None stands for no input.
 
     Raises a `ValueError` naming the first input whose features are unknown, whose rank is below 3,
-    or whose rank differs from the rank of "query". `shapes` has "query" first; None stands for an
-    absent input.
+    or whose rank differs from that of "query".
     """
     rank = len(shapes["query"] or ())
     for name, shape in shapes.items():

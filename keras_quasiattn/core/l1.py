@@ -43,17 +43,16 @@ def pairwise_l1(
 
     D[t, s] = Σ_f weights[f] · |x[t, f] − y[s, f]|
 
-    The distance and its gradient are computed in float32 for 16-bit inputs. The derivative of |z|
-    at 0 is 0, so a position's distance to itself has no gradient.
+    Computed in float32 for 16-bit inputs. The derivative of |z| at 0 is 0, so a position's distance
+    to itself has no gradient.
 
     Args:
         x: (..., T, D).
         y: (..., S, D); leading dimensions broadcast against `x`.
-        weights: optional (D,), one factor per feature, of any sign.
-        implementation: "reference" makes a (..., T, S, D) tensor of differences. "blockwise"
-            computes one tile of keys at a time, forward and backward, and makes no tensor larger
-            than the inputs and the result. "auto" is "blockwise", or "reference" where JAX traces
-            symbolic sizes. Both give the same distances and gradients up to rounding.
+        weights: (D,), one factor per feature, of any sign.
+        implementation: "reference" makes a (..., T, S, D) tensor. "blockwise" computes one tile of
+            keys at a time, forward and backward, in the memory of the inputs and the result. "auto"
+            is "blockwise", or "reference" where JAX traces symbolic sizes.
 
     Returns:
         (..., T, S), float64 if both inputs are, otherwise float32.
@@ -63,9 +62,7 @@ def pairwise_l1(
             `weights` of another shape.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn import ops
-    >>> distance = ops.pairwise_l1(np.array([[1.0, 2.0]]), np.array([[0.0, 0.0], [1.0, 5.0]]))
+    >>> distance = pairwise_l1(np.array([[1.0, 2.0]]), np.array([[0.0, 0.0], [1.0, 5.0]]))
     >>> np.asarray(distance).tolist()
     [[3.0, 3.0]]
 
@@ -99,16 +96,7 @@ def pairwise_l1(
 
 
 def _blockwise(x: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
-    """Return the distances without a (T, S, D) tensor, forward or backward.
-
-    Args:
-        x: (..., T, D) in the dtype of the computation.
-        y: (..., S, D) in the same dtype.
-        weights: (D,) in the same dtype, or None.
-
-    Returns:
-        (..., T, S), the only tensor larger than the inputs.
-    """
+    """Return the distances (..., T, S) without a (T, S, D) tensor, forward or backward."""
     lead = broadcast_leading([x, y])
     target, source, features = ops.shape(x)[-2], ops.shape(y)[-2], x.shape[-1]
     size = keys_per_tile(target, source)
@@ -158,10 +146,7 @@ def pad_features(x: Tensor) -> Tensor:
 def sum_of_maxima(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
     """Return Σ_f weights[f] · max(x[t, f], y[s, f]), (B, T, s), which XLA compiles to one loop.
 
-    Args:
-        x: (B, F, T), feature-major.
-        y: (B, F, s), feature-major.
-        weights: (1, F, 1), or None.
+    x, y and weights have features first: (B, F, T), (B, F, s) and (1, F, 1) or None.
     """
     features = x.shape[1]
     step = min(STEP, features)
@@ -181,13 +166,7 @@ def sum_of_maxima(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor
 
 
 def maxima_by_feature(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
-    """Return the same sum in fewer, larger operations: fast without XLA.
-
-    Args:
-        x: (F, B, T).
-        y: (F, B, s).
-        weights: (F, 1, 1), or None.
-    """
+    """Return the same sum, from x (F, B, T) and y (F, B, s), in fewer operations without XLA."""
     features, batch, target = ops.shape(x)
     size, step = ops.shape(y)[2], math.gcd(FEATURES_AT_ONCE, features)
 
@@ -212,10 +191,7 @@ def maxima_by_feature(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Te
 def sum_of_signs(x: Tensor, y: Tensor, factors: Tensor) -> Tensor:
     """Return Σ_s factors[s, t] · sign(x[t, f] − y[s, f]), 0 at ties: (B, T, F).
 
-    Args:
-        x: (B, T, F).
-        y: (B, S, F), S a multiple of `STEP`.
-        factors: (B, S, T).
+    x is (B, T, F), y (B, S, F) and factors (B, S, T), with S a multiple of `STEP`.
     """
 
     def add(index: Any, total: Tensor) -> Tensor:
@@ -235,14 +211,8 @@ def sum_of_signs(x: Tensor, y: Tensor, factors: Tensor) -> Tensor:
 def signs_by_feature(x: Tensor, y: Tensor, factors: Tensor) -> tuple[Tensor, Tensor]:
     """Return the sums for x and for y in fewer, larger operations: fast without XLA, slow under it.
 
-    Args:
-        x: (B, T, F), with F from `pad_features`.
-        y: (B, s, F).
-        factors: (B, T, s).
-
-    Returns:
-        Σ_s factors[t, s] · sign(x[t, f] − y[s, f]), (B, T, F), and −Σ_t of the same terms,
-        (B, s, F).
+    From x (B, T, F) of `pad_features`, y (B, s, F) and factors (B, T, s) they are
+    Σ_s factors[t, s] · sign(x[t, f] − y[s, f]), (B, T, F), and −Σ_t of the same terms, (B, s, F).
     """
     step = math.gcd(FEATURES_AT_ONCE, x.shape[2])
     x, y = (ops.transpose(side, (0, 2, 1)) for side in (x, y))
@@ -272,15 +242,11 @@ class DistanceTiles:
 
     Computed as Σ|x − y| = 2·Σ max(x, y) − Σx − Σy, in two instructions per element instead of
     three. The mean of the keys is subtracted from both sides first, because a large common offset
-    would lose precision by cancellation. If the backend has a kernel for the distance and the
-    features have no weights, the kernel is used.
+    would lose precision by cancellation. Where the backend has a kernel for the distance, it serves
+    features without weights.
 
-    Args:
-        x: (B, T, F), in the dtype of the computation.
-        y: (B, S, F), S a multiple of `size`, zeros at masked keys.
-        real: (B or 1, S, 1), 1 where a key is real, otherwise 0.
-        size: keys per tile, an integer or an integer tensor.
-        weights: optional (F,), one factor per feature.
+    x is (B, T, F) and y (B, S, F) with zeros at masked keys, S a multiple of `size`, the keys of a
+    tile, perhaps a tensor; `real` (B or 1, S, 1) is 1 where a key is real. `weights` are (F,).
     """
 
     def __init__(
@@ -321,12 +287,7 @@ class DistanceTiles:
         return distance if scales is not None else maximum(distance, ops.cast(0, distance.dtype))
 
     def tile_gradient(self, index: Any, upstream: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the gradients of Σ upstream · distance for x (B, T, F) and keys (B, size, F).
-
-        Args:
-            index: number of the tile.
-            upstream: (B, T, size).
-        """
+        """Return the gradients of Σ upstream · distance for x and the keys of tile `index`."""
         y = take(self.given_y, index, self.size)
         if runs_op_by_op():
             gradients = l1_gradients or signs_by_feature

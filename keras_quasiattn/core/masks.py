@@ -35,14 +35,9 @@ def check_mask(mask: Tensor | None, name: str) -> None:
 
 
 def as_boolean_mask(mask: Tensor | None, name: str) -> Tensor | None:
-    """Return `mask` as a boolean tensor (None stays None).
+    """Return `mask`, boolean or of 0 and 1, as a boolean tensor; None stays None.
 
-    Args:
-        mask: None, or a boolean or 0/1 integer tensor of any shape; True or 1 = attend.
-        name: the argument's name, for the error message.
-
-    Raises:
-        ValueError: `mask` holds floats.
+    A mask of floats is a `ValueError` that names the argument `name`.
     """
     check_mask(mask, name)
     return None if mask is None else ops.cast(mask, "bool")
@@ -76,23 +71,14 @@ def _positions(target_length: Any, source_length: Any) -> tuple[Tensor, Tensor]:
 
 
 def pair_mask(mask_a: Tensor | None, mask_b: Tensor | None) -> Tensor | None:
-    """Return the mask of pairs of two real positions, from masks (..., T) and (..., S).
-
-    Returns:
-        A mask that broadcasts to (..., T, S), or None if both masks are.
-    """
+    """Return the mask of pairs of real positions, from masks (..., T) and (..., S), or None."""
     rows = None if mask_a is None else ops.expand_dims(mask_a, -1)
     columns = None if mask_b is None else ops.expand_dims(mask_b, -2)
     return combine_masks(rows, columns)
 
 
 def zero_masked(x: Tensor, mask: Tensor | None) -> Tensor:
-    """Return `x` with exact zeros where `mask` is False, even in place of NaN and infinity.
-
-    Args:
-        x: tensor.
-        mask: boolean tensor that broadcasts to the shape of `x`, or None.
-    """
+    """Return `x` with exact zeros where `mask` is False, even in place of NaN and infinity."""
     return x if mask is None else ops.where(mask, x, ops.cast(0, x.dtype))
 
 
@@ -145,13 +131,9 @@ def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def sides(name: str, x: Tensor, mask: Tensor | None, **roles: Tensor | None) -> list[Tensor]:
-    """Return `x` and one tensor per role, with masked positions set to 0.
+    """Return `x` (..., L, D) and one tensor (..., L, ·) per role, 0 where `mask` (..., L) is False.
 
-    Args:
-        name: the name of `x`, for error messages.
-        x: (..., L, D).
-        mask: boolean (..., L), or None.
-        **roles: tensors (..., L, ·) by argument name; `x` is used for a role that is None.
+    `x` serves for a role that is None. The names are for error messages.
     """
     x = ops.convert_to_tensor(x)
     check_rank(x, name)
@@ -167,11 +149,8 @@ def prepare_cross_attention(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """Check the arguments of an op that attends from `u` to `v`.
 
-    Returns:
-        u; v and values with zeros at masked positions; and the mask as (..., 1, S).
-
-    Raises:
-        ValueError: a float mask, or sizes that do not match.
+    Returns u, v and values with zeros at masked positions, and the mask as (..., 1, S). Raises a
+    `ValueError` for a float mask, or sizes that do not match.
     """
     mask_v = as_boolean_mask(mask_v, "mask_v")
     u = ops.convert_to_tensor(u)
@@ -194,14 +173,10 @@ def finite_positions(x: Tensor) -> Tensor:
 
 
 def make_unknown(x: Tensor, rows: Tensor) -> Tensor:
-    """Return `x` with NaN in the chosen rows.
+    """Return `x` (B, T, ..., D) with NaN in the chosen rows, boolean (B, T, ...).
 
     NaN is added, not selected, so gradients pass through: a loss that depends on an unknown row has
     a gradient of NaN, and any other loss has the gradient of the known rows.
-
-    Args:
-        x: (B, T, ..., D).
-        rows: boolean, (B, T, ...) without the last axes of `x`, each of which may have length 1.
     """
     nothing, unknown = (ops.cast(value, x.dtype) for value in (0.0, float("nan")))
     rows = ops.expand_dims(rows, tuple(range(len(rows.shape), len(x.shape))))
@@ -209,21 +184,21 @@ def make_unknown(x: Tensor, rows: Tensor) -> Tensor:
 
 
 def on_finite_rows(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """Apply a row-wise `function` to `x` (B, T, D), and keep NaN out of the other rows.
+    """Apply a row-wise `function` to `x` (B, T, D); NaN or infinity in a row gives NaN there alone.
 
-    A row with NaN or infinity gives NaN. A plain call would also turn the gradients of the weights
-    of `function` into NaN, even for a loss that does not depend on that row.
+    A plain call would also turn the gradients of the weights of `function` into NaN, even for a
+    loss that does not depend on that row.
     """
     finite = finite_positions(x)
     return make_unknown(function(zero_padding(x, finite)), ops.logical_not(finite))
 
 
 def check_sequence_mask(mask: Any, name: str, x: Tensor | None, pairs: str = PAIRS) -> None:
-    """Check a mask that says which positions are real.
+    """Raise a `ValueError` naming `name` unless `mask` says which positions are real.
 
-    Raises a `ValueError` naming `name` unless `mask` is None, or boolean (or 0/1 integer) with the
-    axes of `x` (B, L, ..., features) before the last, or (B, L) if there is no `x`. An axis may
-    have length 1. `pairs` names the argument for a mask of pairs.
+    It is None, or boolean (or 0/1 integer) with the axes of `x` (B, L, ..., features) before the
+    last, or (B, L) without `x`; an axis may have length 1. `pairs` names the argument for a mask of
+    pairs.
     """
     check_mask(mask, name)
     if mask is None:
@@ -248,8 +223,8 @@ def sequence_mask(
 ) -> Tensor | None:
     """Return `mask` as a boolean tensor, or None, after `check_sequence_mask`.
 
-    With `reads_implicit`, a mask of None is the one that Keras attached to `x`. Keras itself passes
-    it only to calls with one tensor and an argument `mask`, or with several and `<argument>_mask`.
+    With `reads_implicit`, a mask of None is the one that Keras attached to `x`, where Keras does
+    not pass it by itself.
     """
     if mask is None and reads_implicit:
         mask = getattr(x, "_keras_mask", None)
@@ -260,11 +235,11 @@ def sequence_mask(
 def check_attention_mask(
     mask: Any, name: str, scores_shape: tuple[Any, ...], positions: str, axes: int = 1
 ) -> None:
-    """Check the shape and dtype of a mask of query-key pairs.
+    """Raise a `ValueError` naming `name` unless `mask` is a mask of query-key pairs.
 
-    Raises a `ValueError` naming `name` unless `mask` is None, or boolean (or 0/1 integer) and
-    broadcasts to `scores_shape` (B, ..., N, T…, S…). It must have at least the axes T… and S…,
-    which are `axes` each. The message refers to the arguments `positions` for masks of positions.
+    It is None, or boolean (or 0/1 integer), has at least the axes T… and S…, `axes` each, and
+    broadcasts to `scores_shape` (B, ..., N, T…, S…). `positions` names the arguments for masks of
+    positions.
     """
     check_mask(mask, name)
     if mask is None:

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_quasiattn.core.arguments import check_positive_integer
 from keras_quasiattn.core.backend import cos, sin
 
 Tensor = Any
@@ -32,18 +33,13 @@ def alibi_bias(num_heads: int, target_length: Any, source_length: Any) -> Tensor
         ValueError: `num_heads` is not a positive integer, or a length is None.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn import ops
-    >>> np.asarray(ops.alibi_bias(8, 3, 3))[0].tolist()
+    >>> np.asarray(alibi_bias(8, 3, 3))[0].tolist()
     [[-0.0, -0.5, -1.0], [-0.5, -0.0, -0.5], [-1.0, -0.5, -0.0]]
 
     Source: Press et al. 2022, "Train Short, Test Long: Attention with Linear Biases Enables Input
     Length Extrapolation"; the slopes of other head counts as in its code.
     """
-    if not isinstance(num_heads, int) or isinstance(num_heads, bool) or num_heads < 1:
-        raise ValueError(
-            f"`num_heads` must be a positive integer. Received: num_heads={num_heads!r}"
-        )
+    check_positive_integer(num_heads, "num_heads")
     power = 2 ** (num_heads.bit_length() - 1)
     exponents = [8 * (head + 1) / power for head in range(power)]
     exponents += [8 * (2 * head + 1) / (2 * power) for head in range(num_heads - power)]
@@ -62,17 +58,7 @@ def relative_buckets(
 
     Each short distance has its own bucket. Longer ones share buckets whose width grows
     logarithmically, and all distances from `max_distance` on share the last. With `bidirectional`,
-    keys behind a query use the first half of the buckets and keys ahead the second; otherwise keys
-    ahead use the bucket of distance 0.
-
-    Args:
-        offsets: integers of any shape.
-        num_buckets: the number of buckets.
-        max_distance: the distance at which the last bucket begins.
-        bidirectional: whether keys ahead of a query have separate buckets.
-
-    Returns:
-        integers in [0, `num_buckets`), of the shape of `offsets`.
+    keys ahead of a query use the second half of the buckets; otherwise they use that of distance 0.
 
     Source: Raffel et al. 2020, "Exploring the Limits of Transfer Learning with a Unified
     Text-to-Text Transformer", section 2.1, and its code.
@@ -123,9 +109,7 @@ def rotary_embedding(x: Tensor, start: Any = 0, base: float = 10_000.0, axis: in
         ValueError: H is odd or unknown.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn import ops
-    >>> np.asarray(ops.rotary_embedding(np.array([[1.0, 0.0]] * 2))).round(3).tolist()
+    >>> np.asarray(rotary_embedding(np.array([[1.0, 0.0]] * 2))).round(3).tolist()
     [[1.0, 0.0], [0.54, 0.841]]
 
     Source: Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding", eq. 34.

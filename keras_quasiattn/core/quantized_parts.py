@@ -14,10 +14,9 @@ _MODES = ("int8", "int4", "float8")
 class QuantizedParts:
     """First base class of layers and models whose sublayers must load as quantized as they were.
 
-    `model.quantize` replaces the weights of sublayers, but the configuration of the outer layer
-    does not record this: Keras (3.15) would create float weights and refuse the file. So the layer
-    also stores how its sublayers are quantized, and quantizes them before Keras loads their
-    weights.
+    Keras (3.15) would create float weights, because the configuration of the outer layer does not
+    record what `model.quantize` did to sublayers, and refuse the file. So the layer also stores how
+    its sublayers are quantized, and quantizes them before Keras loads their weights.
     """
 
     def save_own_variables(self, store: Any) -> None:

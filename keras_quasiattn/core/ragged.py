@@ -16,21 +16,19 @@ def from_ragged(sequences: Any) -> tuple[Tensor, Tensor]:
 
     Args:
         sequences: a list of B sequences, each of ids (L,) or vectors (L, D), such as lists, arrays
-            or tensors; or a `tf.RaggedTensor` (B, None) or (B, None, D), also in a `tf.data`
-            pipeline on the TensorFlow backend. Lengths may be 0.
+            or tensors; or, on TensorFlow also in a `tf.data` pipeline, a `tf.RaggedTensor`
+            (B, None) or (B, None, D). Lengths may be 0.
 
     Returns:
         The batch (B, T) or (B, T, D), where T is the longest length, and the boolean mask (B, T).
-        Integers in a list become int32 and floats Keras' float type; a ragged tensor keeps its
-        dtype.
+        Integers in a list become int32 and floats Keras' float type; a ragged
+        tensor keeps its dtype.
 
     Raises:
         ValueError: there is no sequence, or sequences differ in more than their length.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn import ops
-    >>> ids, mask = ops.from_ragged([[5, 3, 8], [], [2]])
+    >>> ids, mask = from_ragged([[5, 3, 8], [], [2]])
     >>> np.array(ids).tolist(), np.array(mask).astype(int).tolist()
     ([[5, 3, 8], [0, 0, 0], [2, 0, 0]], [[1, 1, 1], [0, 0, 0], [1, 0, 0]])
     """

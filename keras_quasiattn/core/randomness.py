@@ -31,9 +31,7 @@ def _mix(x: Tensor) -> Tensor:
 def dropout_keys(seed: Tensor, batch_size: Any) -> Tensor:
     """Return an int32 key for each of `batch_size` independent (T, S) patterns, (batch_size,).
 
-    Args:
-        seed: two integers, as `keras.random.SeedGenerator.next()` gives them.
-        batch_size: the product of the leading dimensions (batch and heads).
+    `seed` is two integers, as `keras.random.SeedGenerator.next()` gives them.
     """
     seed = ops.cast(seed, "int32")
     # Mix the seed before adding the index. Otherwise seed n + 1 gives the patterns of seed n,
@@ -43,26 +41,17 @@ def dropout_keys(seed: Tensor, batch_size: Any) -> Tensor:
 
 
 def random_bits(keys: Tensor, rows: Tensor, columns: Tensor, count: int) -> Tensor:
-    """Return integers of `count` random bits, int32 (batch_size, t, s).
-
-    `keys`, `rows` and `columns` are as for `dropout_keep`.
-    """
+    """Return integers of `count` random bits, int32 (batch_size, t, s); see `dropout_keep`."""
     row_keys = _mix(ops.expand_dims(keys, 1) + ops.expand_dims(rows, 0) * _ROW)  # (batch_size, t)
     bits = _mix(ops.expand_dims(row_keys, 2) + columns * _COLUMN)  # (batch_size, t, s)
     return _logical_shift(bits, 32 - count)
 
 
 def dropout_keep(keys: Tensor, rows: Tensor, columns: Tensor, rate: float) -> Tensor:
-    """Return which weights to keep: True with probability 1 − `rate`, by key, row and column.
+    """Return which weights of a tile to keep, True with probability 1 − `rate`.
 
-    Args:
-        keys: int32, (batch_size,), from `dropout_keys`.
-        rows: int32, (t,), the row numbers of the tile.
-        columns: int32, (s,), the column numbers of the tile.
-        rate: fraction of the weights to drop, in [0, 1).
-
-    Returns:
-        Boolean (batch_size, t, s).
+    The result (batch_size, t, s) depends on keys (batch_size,) of `dropout_keys`, and on the
+    numbers of rows (t,) and columns (s,), all int32.
     """
     return ops.greater_equal(random_bits(keys, rows, columns, _BITS), round(rate * (1 << _BITS)))
 
@@ -81,15 +70,9 @@ def drop_weights(weights: Tensor, rate: float, seed: Tensor | None, first_row: A
 
 
 def uniform_noise(seed: Tensor, shape: tuple[Any, ...], draws: int = 1) -> Tensor:
-    """Return uniform float32 draws in [2⁻²⁴, 1 − 2⁻²⁴]: the logarithm of 0 would be infinite.
+    """Return `draws` uniform numbers for each position of `shape` (..., S): (..., S, draws).
 
-    Args:
-        seed: two integers, as `keras.random.SeedGenerator.next()` gives them.
-        shape: (..., S).
-        draws: how many independent numbers each position gets.
-
-    Returns:
-        float32 (..., S, draws).
+    They are float32 in [2⁻²⁴, 1 − 2⁻²⁴]: the logarithm of 0 would be infinite.
     """
     stream = ops.bitwise_xor(ops.cast(seed, "int32"), _NOISE)
     keys = dropout_keys(stream, math.prod(shape[:-1]))
@@ -102,8 +85,5 @@ def uniform_noise(seed: Tensor, shape: tuple[Any, ...], draws: int = 1) -> Tenso
 
 
 def gumbel_noise(seed: Tensor, shape: tuple[Any, ...], draws: int = 2) -> Tensor:
-    """Return Gumbel(0, 1) draws in float32, (..., S, draws), between −2.9 and 16.7.
-
-    The arguments are as for `uniform_noise`.
-    """
+    """Return Gumbel(0, 1) draws between −2.9 and 16.7; shapes are as for `uniform_noise`."""
     return -ops.log(-ops.log(uniform_noise(seed, shape, draws)))

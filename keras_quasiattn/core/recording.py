@@ -13,13 +13,10 @@ Tensor = Any
 class Recorded(NamedTuple):
     """One matrix that an op computed.
 
-    Args:
-        values: (..., T, S), with T = 1 where one row serves all queries; (..., T) where a sequence
-            is pooled. Values at hidden pairs are meaningless.
-        visible: boolean, broadcasts with `values`; None if all are visible.
-        label: the matrix in the paper's notation, for example "tanh(E)".
-        owners: names of the sequences to which the rows and the columns belong; None if unknown.
-            Ops do not know the names; `attention.probe.with_owners` adds them.
+    `values` are (..., T, S), with T = 1 where one row serves all queries, or (..., T) where a
+    sequence is pooled; those at pairs that are not `visible` are meaningless. `label` names the
+    matrix as in the paper, such as "tanh(E)", and `owners` the sequences to which rows and columns
+    belong, where `attention.probe.with_owners` has added them.
     """
 
     values: Tensor
@@ -37,14 +34,11 @@ _edit: ContextVar[Edit | None] = ContextVar("attention_edit", default=None)
 
 @contextlib.contextmanager
 def recording() -> Iterator[Recording]:
-    """Collect the matrices that ops compute in the `with` block, by name.
+    """Collect the matrices that ops compute in the `with` block, by name, such as "weights".
 
-    Typical names are "similarity", "gate", "weights" and "gates". Ops that otherwise compute a
-    matrix tile by tile compute it whole, in T·S memory per head; outputs do not change. A nested
-    recording collects into its own dictionary only. In a graph, the collected tensors belong to the
-    graph.
+    Ops that otherwise compute a matrix tile by tile compute it whole; outputs do not change. A
+    nested recording collects into its own dictionary only. In a graph, the tensors belong to it.
 
-    >>> import numpy as np
     >>> from keras_quasiattn import ops
     >>> x = np.ones((1, 2, 4), "float32")
     >>> with recording() as found:
@@ -80,7 +74,6 @@ def recording_of(sequence: str) -> Iterator[None]:
 def editing(edit: Edit) -> Iterator[None]:
     """Let ops sum the values with edited weights in the `with` block, to see what weights do.
 
-    >>> import numpy as np
     >>> from keras_quasiattn import ops
     >>> x = np.ones((1, 2, 4), "float32")
     >>> with editing(lambda weights, visible: 0 * weights):

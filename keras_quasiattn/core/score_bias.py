@@ -17,15 +17,9 @@ LOWEST_SCORE = -1e4  # a finite bias below this was meant as a mask for a softma
 
 
 def as_score_bias(bias: Tensor, shape: tuple[Any, ...], name: str = "bias") -> Tensor:
-    """Return `bias` as a tensor of two or more axes.
+    """Return `bias`, floats that broadcast to `shape` (..., T, S), with two or more axes.
 
-    Args:
-        bias: floats that broadcast to `shape`.
-        shape: shape of the scores, (..., T, S); None stands for an unknown length.
-        name: the argument's name, for the error message.
-
-    Raises:
-        ValueError: `bias` holds booleans or integers, or has another shape.
+    None in `shape` stands for an unknown length. Other biases are a `ValueError` naming `name`.
     """
     bias = ops.convert_to_tensor(bias)
     check_score_bias(bias, shape, name)
@@ -82,12 +76,8 @@ def with_hidden_pairs(
     """Return `compute(mask)`, with a mask that also hides the pairs at which the bias is −∞.
 
     Most biases hide nothing, and a mask of their size costs up to half the time of a softmax. If
-    branching at run time is cheap, the bias is therefore searched for −∞ first.
-
-    Args:
-        compute: a function of the mask, or None; it returns tensors of the same shapes for either.
-        mask: boolean, broadcasts to (..., T, S), or None.
-        bias: floats, broadcasts to (..., T, S).
+    branching at run time is cheap, the bias is therefore searched for −∞ first. `compute` must
+    return tensors of the same shapes for any mask and for None.
     """
 
     def hiding() -> Any:

@@ -89,7 +89,6 @@ def dot_products(query: Tensor, key: Tensor, scale: float = 1.0) -> Tensor:
 def project(x: Tensor, kernel: Tensor) -> Tensor:
     """Multiply x by a kernel of the same dtype: (..., D) and (D, U) → (..., U), or (D,) → (...).
 
-    >>> import numpy as np
     >>> np.asarray(project(np.array([[2.0, 3.0]]), np.array([1.0, 10.0]))).tolist()
     [32.0]
     """
@@ -104,12 +103,7 @@ def project(x: Tensor, kernel: Tensor) -> Tensor:
 def per_position(x: Tensor, kernel: Any) -> Tensor:
     """Return x·kernel, one number per position and head, in the kernel's dtype.
 
-    Args:
-        x: heads (..., N, L, H) with a kernel (H, N), one column per head; or (..., L, H) with (H,).
-        kernel: a weight, or a tensor.
-
-    Returns:
-        (..., N, L) or (..., L).
+    Heads (..., N, L, H) with a kernel (H, N) give (..., N, L), and (..., L, H) with (H,) (..., L).
     """
     kernel = ops.convert_to_tensor(kernel)
     equation = "...nlh,hn->...nl" if len(kernel.shape) == 2 else "...lh,h->...l"

@@ -19,11 +19,10 @@ MAX_QUERIES_FOR_WIDE_TILES = (
 
 
 def keys_per_tile(target: Any, source: Any) -> Any:
-    """Return how many keys a tile should have, for `target` queries and `source` keys.
+    """Return how many keys a tile should have; a tensor where lengths are unknown until run time.
 
-    The number also depends on whether a compiler fuses operations (`runs_op_by_op`). Where it does
-    not, lengths may be known only at run time, and so may the result. The tiles then have nearly
-    equal multiples of 8 keys, which leaves little padding to compute.
+    Where no compiler fuses operations (`runs_op_by_op`), tiles have nearly equal multiples of 8
+    keys, which leaves little padding to compute.
     """
     if not runs_op_by_op():
         return KEYS_PER_TILE
@@ -148,15 +147,7 @@ def rematerialize_in_turn(
     """Run calls so that only one has its intermediate tensors in memory, forward and backward.
 
     Each call keeps only its inputs and outputs; its gradient recomputes the rest. A TensorFlow
-    graph runs every operation whose inputs are ready and would recompute all calls at once, so
-    there each call waits for the previous one.
-
-    Args:
-        calls: functions that take tensors and return a tuple of tensors. Each closes over its
-            weights and masks, which are not arguments.
-        inputs: for each call, its floating-point tensors.
-
-    Returns:
-        For each call, its tuple of outputs.
+    graph would recompute all calls at once, so there each call waits for the previous one. Weights
+    and masks that a call closes over are not among its floating-point `inputs`.
     """
     return in_turn([keras.remat(call) for call in calls], inputs)

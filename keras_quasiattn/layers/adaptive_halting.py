@@ -23,13 +23,11 @@ class AdaptiveHalting(ConfiguredLayer):
     cost = ponder_weight · (mean of N + c_N over the real positions)
 
     At step n the block reads x_n and produces s_n; the layer is then called with both and with the
-    result of its previous call. A position that halted at step N keeps the state s_N, and other
-    positions see that state in later steps. Every step computes all positions, so halting saves no
-    time, but the result for an example does not depend on the rest of its batch, and positions
-    affect each other only through the block.
-
-    Sums are computed and returned in float32 or higher precision. In training the last call adds
-    the cost to the loss; padding does not count. Every returned tensor keeps the mask.
+    result of its previous call. A position that halted at step N keeps the state s_N, which the
+    others see later on. Every step computes all positions, so halting saves no time, but the result
+    for an example does not depend on the rest of its batch. Sums are float32 or higher, also in
+    16-bit layers. In training the last call adds the cost to the loss; padding does not count.
+    Every returned tensor keeps the mask.
 
     Args:
         threshold: number in (0, 1]. A position halts when its sum of p exceeds it. Defaults to
@@ -48,9 +46,8 @@ class AdaptiveHalting(ConfiguredLayer):
 
     Returns:
         A dict of tensors: `state` (B, T, D), s_n, the input of the next step; `output` (B, T, D),
-        the sum so far, complete once every position has halted; `steps` and `remainder` (B, T, 1),
-        N and c_N; `spent` and `running` (B, T, 1), the sum of p so far and whether the position
-        continues.
+        the sum so far, complete once every position has halted; and (B, T, 1) each `steps`, N,
+        `remainder`, c_N, `spent`, the sum of p so far, and `running`, whether a position continues.
 
     Raises:
         ValueError: an argument is out of range, the inputs are not (B, T, D), or the mask holds

@@ -20,8 +20,8 @@ def alignment_attention(
     a = u · vᵀ;  w = softmax(a) over the positions that `mask_v` shows;  output = w · values
 
     The scores are not scaled, as in the paper. A masked position has weight exactly 0 and its
-    content has no effect; if every position is masked, the output is all zeros. Weights are
-    computed in float32 for 16-bit inputs.
+    content has no effect; if all are masked, the output is 0. Weights are float32 for 16-bit
+    inputs.
 
     Args:
         u: (..., T, D), already projected.
@@ -37,10 +37,8 @@ def alignment_attention(
         ValueError: a float mask, a rank below 2, or lengths or feature counts that do not match.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn import ops
     >>> u, v, mask = np.eye(2)[None], 9 * np.eye(3, 2)[None], np.array([[1, 1, 0]])
-    >>> _, weights = ops.alignment_attention(u, v, v, mask, return_scores=True)
+    >>> _, weights = alignment_attention(u, v, v, mask, return_scores=True)
     >>> np.asarray(weights).round(2).tolist()
     [[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]
 
@@ -56,19 +54,15 @@ class AlignmentAttention(OneWayAttention):
 
     a = tanh(u·W_u)·tanh(v·W_v)ᵀ;  w = softmax(a);  output = w·v
 
-    Masked positions of v get weight exactly 0. Masked rows of u are exactly 0 in the output, and so
-    are all rows if v is fully masked. Values at masked positions, NaN included, have no effect. The
-    output keeps the mask of u.
+    Masked positions, NaN included, have no effect: those of v get weight exactly 0, and the output
+    is 0 in masked rows of u, or everywhere if v is fully masked. It keeps the mask of u.
 
     Args:
         units: size of the projections. Defaults to the number of features of u.
-        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: [u, v] with u (B, T, features) and v (B, S, features); the numbers of features may
-            differ.
-        mask: [mask_u, mask_v], each None or boolean (or 0/1 integer) of shape (B, T) and (B, S),
-            True = real. Defaults to the masks that Keras attached to the inputs.
+        inputs: [u, v] with u (B, T, features) and v (B, S, features of its own).
+        mask: [mask_u, mask_v], boolean (B, T) and (B, S), or None. Defaults to Keras' masks.
         return_attention_scores: also return w, (B, T, S).
 
     Returns:
@@ -78,8 +72,6 @@ class AlignmentAttention(OneWayAttention):
         ValueError: the inputs are not two tensors (B, length, features), or a mask holds floats.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn.layers import AlignmentAttention
     >>> u, v = np.ones((2, 3, 8), "float32"), np.ones((2, 5, 4), "float32")
     >>> tuple(AlignmentAttention(units=6)([u, v]).shape)
     (2, 3, 4)

@@ -38,9 +38,8 @@ def attention_flow(
     E = u · vᵀ;  ũ = softmax over S of E, times values_v;
     h = softmax over T of (max over S of E), times values_u
 
-    A masked position has weight exactly 0 and its content has no effect; its own row of ũ is
-    exactly 0. If either sequence has no real position, ũ and h are all zeros. Weights are computed
-    in float32 for 16-bit inputs.
+    A masked position has weight exactly 0 and its content has no effect; its row of ũ is 0. If
+    either sequence has no real position, ũ and h are 0. Weights are float32 for 16-bit inputs.
 
     Args:
         u: (..., T, D), the passage, already projected.
@@ -58,10 +57,8 @@ def attention_flow(
         ValueError: a float mask, a rank below 2, or lengths or feature counts that do not match.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn import ops
     >>> u, v = np.ones((2, 3, 8), "float32"), np.ones((2, 5, 8), "float32")
-    >>> [tuple(x.shape) for x in ops.attention_flow(u, v, u, v)]
+    >>> [tuple(x.shape) for x in attention_flow(u, v, u, v)]
     [(2, 3, 8), (2, 1, 8)]
 
     Source: Seo et al. 2017, "Bidirectional Attention Flow for Machine Comprehension", §2.4.
@@ -97,18 +94,16 @@ class AttentionFlow(PairAttention):
     E_ts = w·[p_t; q_s; p_t ⊙ q_s];  p̃ = softmax over S of E, times Q;
     h = softmax over T of (max over S of E), times P;  output = [p; p̃; p ⊙ p̃; p ⊙ h]
 
-    Masked positions get weight exactly 0, and masked rows of the passage are exactly 0 in the
-    output. If the question is fully masked, p̃ and h are exactly 0. Values at masked positions, NaN
-    included, have no effect. The output keeps the mask of the passage.
+    Masked positions, NaN included, have no effect and get weight exactly 0. Masked rows of the
+    passage are 0 in the output, and so are p̃ and h if the question is fully masked. The output
+    keeps the mask of the passage.
 
     Args:
         kernel_initializer: initializer of w.
-        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         inputs: [p, q] with p (B, T, features) and q (B, S, features).
-        mask: [mask_p, mask_q], each None or boolean (or 0/1 integer) of shape (B, T) and (B, S),
-            True = real. Defaults to the masks that Keras attached to the inputs.
+        mask: [mask_p, mask_q], boolean (B, T) and (B, S), or None. Defaults to Keras' masks.
         return_attention_scores: also return the weights of the softmax over S, (B, T, S).
 
     Returns:
@@ -118,8 +113,6 @@ class AttentionFlow(PairAttention):
         ValueError: the inputs are not two tensors (B, length, features), or a mask holds floats.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn.layers import AttentionFlow
     >>> p, q = np.ones((2, 3, 8), "float32"), np.ones((2, 5, 8), "float32")
     >>> tuple(AttentionFlow()([p, q]).shape)
     (2, 3, 32)

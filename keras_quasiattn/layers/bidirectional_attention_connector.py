@@ -29,14 +29,14 @@ class BidirectionalAttentionConnector(PairAttention):
     features of x_t = [FM₁(x_t ⊙ ŷ_t); FM₂([x_t; ŷ_t]); FM₃(x_t − ŷ_t)]
 
     The features of y_s are computed in the same way from X̂, which uses the softmax over T of E.
-    Attention pools the sequences themselves, not their projections, and both directions share the
-    factorization machines FM. With `use_intra` each sequence is also aligned to itself, which gives
-    three more features from a second set of machines. The output width does not depend on w, so
-    layers can be connected densely.
+    Attention pools the sequences themselves, and both directions share the factorization machines
+    FM. With `use_intra` each sequence is also aligned to itself, which gives three more features
+    from a second set of machines. The output width does not depend on w, so layers can be connected
+    densely.
 
-    Masked positions get weight exactly 0, their own features are exactly 0, and values there, NaN
-    included, have no effect. If the other sequence is fully masked, the features of the alignment
-    to it are exactly 0. Each output keeps the mask of its input.
+    Masked positions, NaN included, have no effect and get weight exactly 0; their own features are
+    0, and so are those of an alignment to a fully masked sequence. Each output keeps the mask of
+    its input.
 
     Args:
         factors: length of the factor vectors of the factorization machines.
@@ -44,13 +44,10 @@ class BidirectionalAttentionConnector(PairAttention):
         kernel_initializer: initializer of W₁ and W₂.
         factors_initializer: initializer of the factors. Defaults to a normal distribution with
             standard deviation 0.1.
-        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         inputs: [x, y] with x (B, T, w) and y (B, S, w).
-        mask: [mask_x, mask_y], each None or boolean (or 0/1 integer) of shape (B, T) and (B, S),
-            True = real. Defaults to the masks that Keras attached to the inputs.
-        training: accepted as in other layers; it has no effect.
+        mask: [mask_x, mask_y], boolean (B, T) and (B, S), or None. Defaults to Keras' masks.
         return_attention_scores: also return the weights, (B, T, S).
 
     Returns:
@@ -63,8 +60,6 @@ class BidirectionalAttentionConnector(PairAttention):
             mask holds floats.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn.layers import BidirectionalAttentionConnector
     >>> x, y = np.ones((2, 3, 8), "float32"), np.ones((2, 5, 8), "float32")
     >>> [tuple(output.shape) for output in BidirectionalAttentionConnector()([x, y])]
     [(2, 3, 3), (2, 5, 3)]

@@ -20,11 +20,9 @@ class CoDA(ShowsOptions, PairAttention):
     E = α·F_E(a)·F_E(b)ᵀ/units;  N = −β·‖F_N(a) − F_N(b)‖₁/units;  M = tanh(E) ⊙ 2·sigmoid(N);
     a' = M·b;  b' = Mᵀ·a
 
-    `scaling` changes the factor 1/units.
-
-    a' and b' pool the sequences themselves, not their projections. Masked positions get weight
-    exactly 0, their own output rows are exactly 0, and values there, NaN included, have no effect.
-    Each output keeps the mask of its input.
+    `scaling` changes the factor 1/units. a' and b' pool the sequences themselves, not their
+    projections. Masked positions, NaN included, have no effect and get weight exactly 0; their own
+    output rows are 0. Each output keeps the mask of its input.
 
     Args:
         units: size of the projections F_E and F_N. Defaults to the number of features of the
@@ -44,12 +42,10 @@ class CoDA(ShowsOptions, PairAttention):
             "centered" subtracts the mean of N over all real pairs (eq. 4); "raw" does neither.
         center_similarity: whether to subtract the mean of E (eq. 6).
         implementation: "auto" or an implementation of `ops.coda_pair`; it never changes the result.
-        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         inputs: [a, b] with a (B, T, features) and b (B, S, features).
-        mask: [mask_a, mask_b], each None or boolean (or 0/1 integer) of shape (B, T) and (B, S),
-            True = real. Defaults to the masks that Keras attached to the inputs.
+        mask: [mask_a, mask_b], boolean (B, T) and (B, S), or None. Defaults to Keras' masks.
         return_attention_scores: also return M, (B, T, S).
 
     Returns:
@@ -60,8 +56,6 @@ class CoDA(ShowsOptions, PairAttention):
             mask holds floats.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn.layers import CoDA
     >>> a, b = np.ones((2, 3, 8), "float32"), np.ones((2, 5, 8), "float32")
     >>> [tuple(output.shape) for output in CoDA()([a, b])]
     [(2, 3, 8), (2, 5, 8)]

@@ -19,24 +19,17 @@ class ConflictAttention(OneWayAttention):
 
     a[i, j] = W_s·|tanh(u_i·W_u) − tanh(v_j·W_v)|;  w = softmax(a);  output = w·v
 
-    The paper prints the form without the absolute value; that is `difference="signed"`. It is
-    degenerate: the term of u_i is the same for every j and cancels in the softmax. Every position
-    of u then gets the same weights, and W_u learns nothing.
-
-    Masked positions of v get weight exactly 0. Masked rows of u are exactly 0 in the output, and so
-    are all rows if v is fully masked. Values at masked positions, NaN included, have no effect. The
-    output keeps the mask of u.
+    `difference="signed"` is the form without the absolute value, which the paper prints. It is
+    degenerate: the term of u_i cancels in the softmax. Every position of u then gets the same
+    weights, and W_u learns nothing. Masks act as in `layers.AlignmentAttention`.
 
     Args:
         units: size of the projections. Defaults to the number of features of u.
         difference: "absolute", "signed" (as printed) or "squared".
-        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: [u, v] with u (B, T, features) and v (B, S, features); the numbers of features may
-            differ.
-        mask: [mask_u, mask_v], each None or boolean (or 0/1 integer) of shape (B, T) and (B, S),
-            True = real. Defaults to the masks that Keras attached to the inputs.
+        inputs: [u, v] with u (B, T, features) and v (B, S, features of its own).
+        mask: [mask_u, mask_v], boolean (B, T) and (B, S), or None. Defaults to Keras' masks.
         return_attention_scores: also return w, (B, T, S).
 
     Returns:
@@ -47,8 +40,6 @@ class ConflictAttention(OneWayAttention):
             or a mask holds floats.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn.layers import ConflictAttention
     >>> u, v = np.ones((2, 3, 8), "float32"), np.ones((2, 5, 4), "float32")
     >>> tuple(ConflictAttention(units=6)([u, v]).shape)
     (2, 3, 4)
@@ -91,19 +82,16 @@ class AttentionConflict(OneWayAttention):
     output = [u; v^A; v^C], v^A from `layers.AlignmentAttention` and v^C from
     `layers.ConflictAttention`
 
-    Each of the two has its own projections, like the heads of multi-head attention. Both treat
-    masks as those layers do; if v is fully masked, v^A and v^C are exactly 0 and only u remains.
+    Each of the two has its own projections and treats masks as that layer does; if v is fully
+    masked, v^A and v^C are 0 and only u remains.
 
     Args:
         units: size of the projections. Defaults to the number of features of u.
         difference: as in `layers.ConflictAttention`.
-        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: [u, v] with u (B, T, features) and v (B, S, features); the numbers of features may
-            differ.
-        mask: [mask_u, mask_v], each None or boolean (or 0/1 integer) of shape (B, T) and (B, S),
-            True = real. Defaults to the masks that Keras attached to the inputs.
+        inputs: [u, v] with u (B, T, features) and v (B, S, features of its own).
+        mask: [mask_u, mask_v], boolean (B, T) and (B, S), or None. Defaults to Keras' masks.
         return_attention_scores: also return the weights of both, each (B, T, S).
 
     Returns:
@@ -115,8 +103,6 @@ class AttentionConflict(OneWayAttention):
             or a mask holds floats.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn.layers import AttentionConflict
     >>> u, v = np.ones((2, 3, 8), "float32"), np.ones((2, 5, 4), "float32")
     >>> tuple(AttentionConflict(units=6)([u, v]).shape)
     (2, 3, 16)

@@ -19,36 +19,29 @@ class DecomposableAttention(PairAttention):
     E = F(a)·F(b)ᵀ;  β = softmax over S of E, times b;  α = (softmax over T of E)ᵀ, times a
 
     With `attention="coda"` the weights are CoDA's for F(a) and F(b), one matrix M for both
-    directions: β = M·b, α = Mᵀ·a. β and α pool the sentences themselves. Masked positions get
-    weight exactly 0, their own output rows are exactly 0, and values there, NaN included, have no
-    effect. β keeps the mask of a, and α the mask of b.
+    directions: β = M·b, α = Mᵀ·a. β and α pool the sentences themselves. Masked positions, NaN
+    included, have no effect and get weight exactly 0; their own output rows are 0. β keeps the mask
+    of a, and α that of b.
 
     Args:
         units: size of the layers of F.
         num_layers: number of layers of F. Each consists of dropout, a dense layer and ReLU.
-        dropout: dropout rate in F, in [0, 1). Usually 0 is best with "coda" or "conflict": dropping
-            different features of two equal words creates a distance between them, so in training
-            CoDA's gate closes on the pairs that open it at inference.
+        dropout: dropout rate in F, in [0, 1). Usually 0 is best with "coda" or "conflict", because
+            dropping different features of two equal words creates a distance between them.
         kernel_initializer: initializer of the kernels of F.
         attention: name of an attention, such as "softmax" (the default) or "coda"; an unknown name
             raises an error that lists them all.
-        attention_options: options of the attention. For "coda": the arguments of `layers.CoDA` that
-            define M, `alpha`, `beta`, `scaling`, `similarity`, `gate`, `gate_range`,
-            `center_similarity` and `implementation`. For another: the arguments that its
-            multi-head layer adds, such as `layers.MultiHeadSigmoid`. With word vectors of length 1,
-            as the tasks use, choose {"scaling": "none"} for "coda": with the default, "mean", its
-            weights start close to 0.
-        last_activation: activation of the last layer of F. With "relu" (the default) F(a) and F(b)
-            are not negative, so neither is E, and CoDA never subtracts. "tanh" and "linear" give E
-            either sign.
-        share_networks: whether the distance N of "coda" compares F(a) and F(b) too. If False, N
-            compares the outputs of a second network like F. Defaults to True.
-        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
+        attention_options: dict of the options that its multi-head layer adds, such as `alpha` and
+            `scaling` for "coda". With word vectors of length 1, as the tasks use, choose
+            {"scaling": "none"} for "coda": with the default, "mean", its weights start close to 0.
+        last_activation: activation of the last layer of F. With "relu" (the default) E is not
+            negative, so CoDA never subtracts. "tanh" and "linear" give E either sign.
+        share_networks: whether the distance N of "coda" compares F(a) and F(b) too (the default),
+            or the outputs of a second network like F.
 
     Call arguments:
         inputs: [a, b] with a (B, T, features) and b (B, S, features).
-        mask: [mask_a, mask_b], each None or boolean (or 0/1 integer) of shape (B, T) and (B, S),
-            True = real. Defaults to the masks that Keras attached to the inputs.
+        mask: [mask_a, mask_b], boolean (B, T) and (B, S), or None. Defaults to Keras' masks.
         training: whether to apply dropout.
         return_attention_scores: also return the weights, (B, T, S).
 
@@ -61,8 +54,6 @@ class DecomposableAttention(PairAttention):
             mask holds floats.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn.layers import DecomposableAttention
     >>> a, b = np.ones((2, 3, 8), "float32"), np.ones((2, 5, 8), "float32")
     >>> [tuple(output.shape) for output in DecomposableAttention(units=16)([a, b])]
     [(2, 3, 8), (2, 5, 8)]

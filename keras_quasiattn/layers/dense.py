@@ -66,7 +66,6 @@ class DenseStack(ConfiguredLayer):
         dropout: rate in [0, 1) of the dropout before each dense layer.
         kernel_initializer: initializer of every kernel.
         last_activation: activation of the last dense layer. Defaults to "relu".
-        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         inputs: (..., features).

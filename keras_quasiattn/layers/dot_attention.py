@@ -19,11 +19,8 @@ class DotAttention(PairAttention):
 
     k = v·W;  w = softmax(u·kᵀ);  output = w·v
 
-    With `attention="coda"` the weights are CoDA's for u and k. If a mean is subtracted, it
-    is taken within each row of u, so positions of u do not affect each other. Masked positions of v
-    get weight exactly 0. Masked rows of u are exactly 0 in the output, and so are all rows if v is
-    fully masked. Values at masked positions, NaN included, have no effect. The output keeps the
-    mask of u.
+    With `attention="coda"` the weights are CoDA's for u and k. Means are taken within each row of
+    u, so positions of u do not affect each other. Masks act as in `layers.AlignmentAttention`.
 
     A call consists of `project` and `pool`. A decoder that attends to the same v repeatedly can
     call `project` once.
@@ -31,17 +28,13 @@ class DotAttention(PairAttention):
     Args:
         attention: name of an attention, such as "softmax" (the default) or "coda"; an unknown name
             raises an error that lists them all.
-        attention_options: options of the attention. For "coda": the arguments of `layers.CoDA` that
-            define M, `alpha`, `beta`, `scaling`, `similarity`, `gate`, `gate_range`,
-            `center_similarity` and `implementation`. For another: the arguments that its
-            multi-head layer adds, such as `layers.MultiHeadSigmoid`.
+        attention_options: dict of the options that its multi-head layer adds, such as `alpha` and
+            `scaling` for "coda".
         kernel_initializer: initializer of W. Defaults to "glorot_uniform".
-        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         inputs: [u, v] with u (B, T, D) and v (B, S, features).
-        mask: [mask_u, mask_v], each None or boolean (or 0/1 integer) of shape (B, T) and (B, S),
-            True = real. Defaults to the masks that Keras attached to the inputs.
+        mask: [mask_u, mask_v], boolean (B, T) and (B, S), or None. Defaults to Keras' masks.
         training: whether this is a training step.
         return_attention_scores: also return w, (B, T, S).
 
@@ -53,8 +46,6 @@ class DotAttention(PairAttention):
             mask holds floats.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn.layers import DotAttention
     >>> u, v = np.ones((2, 3, 8), "float32"), np.ones((2, 5, 4), "float32")
     >>> tuple(DotAttention()([u, v]).shape)
     (2, 3, 4)

@@ -35,10 +35,8 @@ def factorization_machine(z: Tensor, bias: Tensor, weights: Tensor, factors: Ten
         ValueError: `weights` or `factors` do not match the number of features of `z`.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn import ops
     >>> z, factors = np.array([[2.0, 3.0]]), np.array([[1.0], [5.0]])
-    >>> np.asarray(ops.factorization_machine(z, 0.5, np.array([1.0, 10.0]), factors)).tolist()
+    >>> np.asarray(factorization_machine(z, 0.5, np.array([1.0, 10.0]), factors)).tolist()
     [62.5]
 
     Source: Rendle 2010, "Factorization Machines", eq. 1 and lemma 3.1.
@@ -81,20 +79,17 @@ class FactorizationMachine(SequenceLayer):
 
     y = w₀ + w·z + Σ_{i<j} ⟨V_i, V_j⟩·z_i·z_j
 
-    w₀ and w start at 0. The output is exactly 0 at masked positions, and values there, NaN
-    included, have no effect. The output keeps the mask. Under 16-bit policies the weights and the
-    sums stay float32.
+    w₀ and w start at 0. The output is 0 at masked positions, where values, NaN included, have no
+    effect. It keeps the mask. Under 16-bit policies the weights and the sums stay float32.
 
     Args:
         factors: length K of each feature's factor vector V_i.
         factors_initializer: initializer of V. Defaults to a normal distribution with standard
             deviation 0.1.
-        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         inputs: (B, T, features).
-        mask: boolean (or 0/1 integer) (B, T), True = real. Defaults to the mask that Keras
-            attached.
+        mask: boolean (B, T), True = real. Defaults to Keras' mask.
 
     Returns:
         (B, T, 1).
@@ -104,8 +99,6 @@ class FactorizationMachine(SequenceLayer):
             mask holds floats.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn.layers import FactorizationMachine
     >>> tuple(FactorizationMachine(factors=4)(np.ones((2, 5, 8), "float32")).shape)
     (2, 5, 1)
 

@@ -20,10 +20,8 @@ class FeedForward(SequenceLayer):
 
     output = x + Dropout(W2 · Dropout(activation(W1 · LayerNorm(x) + b1)) + b2)
 
-    With `normalize_first=False`: output = LayerNorm(x + Dropout(W2 · … (W1 · x + b1) + b2)).
-
-    The mask does not change the output, since positions are processed independently; it is passed
-    on.
+    With `normalize_first=False`: output = LayerNorm(x + Dropout(W2 · … (W1 · x + b1) + b2)). The
+    mask is passed on, but does not change the output.
 
     Args:
         intermediate_dim: positive integer, width between the two dense layers.
@@ -33,11 +31,10 @@ class FeedForward(SequenceLayer):
         kernel_initializer: initializer of both kernels. Defaults to "glorot_uniform".
         normalize_first: True normalizes the input of the dense layers (pre-norm), False the sum
             (post-norm). Defaults to True.
-        **kwargs: arguments of `keras.layers.Layer`: `name`, `dtype`, `trainable`.
 
     Call arguments:
         inputs: (B, T, D).
-        mask: optional boolean or 0/1 integer (B, T), True = a real position.
+        mask: boolean (B, T), True = real.
         training: whether to apply dropout.
         isolate_rows: whether NaN in a row must stay out of the gradients of the weights, unless the
             loss depends on that row. Blocks set it if attention hides positions. Defaults to False.

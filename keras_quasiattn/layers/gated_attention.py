@@ -51,12 +51,10 @@ def open_positions_attention(
     t and t' over the open positions
 
     The open positions of all examples are gathered into one list of rows, so the work depends on
-    their total number, not on the example with the most. The content of a closed position has no
-    effect; an example without open positions gives all zeros. Weights are computed in float32 for
-    16-bit inputs.
-
-    With `encode`, this function also computes the states of the open positions, each from the
-    `window` inputs around it. A closed position then affects its neighbours through their windows.
+    their total number. The content of a closed position has no effect; an example without open
+    positions gives 0. Weights are float32 for 16-bit inputs. With `encode`, this function also
+    computes the states of the open positions, each from the `window` inputs around it, through
+    which a closed position affects its neighbours.
 
     Args:
         states: (B, T, D), h; with `encode`, its inputs (B, T, E).
@@ -80,11 +78,9 @@ def open_positions_attention(
             implementation, or "gathered" where shapes must be static.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn import ops
     >>> h = np.array([[[1.0], [3.0], [9.0]]], "float32")
     >>> gates = np.array([[True, False, True]])
-    >>> np.asarray(ops.open_positions_attention(h, np.zeros(1, "float32"), gates)).tolist()
+    >>> np.asarray(open_positions_attention(h, np.zeros(1, "float32"), gates)).tolist()
     [[5.0]]
 
     Source: Xue et al. 2019, "Not All Attention Is Needed", eqs. 2 and 3.
@@ -176,7 +172,6 @@ class GateNetwork(SequenceLayer):
     Args:
         network: "bilstm", "feed_forward" or "self_attention".
         units: size of the hidden states (per direction).
-        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         inputs: (B, T, D), zeros at masked positions.
@@ -254,24 +249,21 @@ class GatedAttention(ShowsOptions, AttentionPooling):
     p_t = sigmoid(network(x)_t);  e_t = wᵀ·tanh(h_t);  α_t = g_t·exp(e_t) / Σ g·exp(e);
     r = Σ_t α_t·h_t
 
-    In training the gates g are soft: Gumbel-softmax samples at temperature τ, in the forward and
-    the backward pass. At inference they are binary, [p_t ≥ threshold] or seeded samples from
-    Bernoulli(p_t), and scores, softmax and sum are computed for the open positions only. If all
-    gates of a text are closed, the position with the highest p_t is opened. With all gates open,
-    the result equals `SoftAttention`.
-
-    With `convolution`, the states are h = convolution(inputs), also computed for the open positions
+    In training the gates g are soft: Gumbel-softmax samples at temperature τ. At inference they are
+    binary, [p_t ≥ threshold] or seeded samples from Bernoulli(p_t), and scores, softmax and sum are
+    computed for the open positions only. If all gates of a text are closed, the position with the
+    highest p_t is opened. With all gates open, the result equals `SoftAttention`. With
+    `convolution`, the states are h = convolution(inputs), at inference also for the open positions
     only, because the network reads the inputs and opens the gates first.
 
     When `training` is passed, as `fit` and `evaluate` do, the layer adds λ·Σ g/T to the loss, where
     T is the real length, averaged over the texts with T > 0. It reports this cost as the metric
-    "open_gate_cost", and the share of real positions whose gate is at least half open as "density".
-    On JAX there are no such metrics, because Keras does not carry them through a compiled step. An
+    "open_gate_cost", and the share of real positions whose gate is at least half open as "density",
+    but not on JAX, where Keras does not carry metrics of layers through a compiled step. An
     exported model is called without `training`, so it updates nothing.
 
-    Masked positions have no gate and weight exactly 0, and values there, NaN included, have no
-    effect. A sequence with nothing to attend to gives exactly 0. The layer consumes the mask: its
-    output has none.
+    Masked positions, NaN included, have no effect, no gate and weight exactly 0. A sequence with
+    nothing to attend to gives 0. The layer consumes the mask: its output has none.
 
     Args:
         network: "bilstm", "feed_forward", "self_attention", or an unbuilt Keras layer that returns
@@ -294,14 +286,13 @@ class GatedAttention(ShowsOptions, AttentionPooling):
             at masked positions it reads zeros.
         implementation: "auto", "reference" or "gathered": how `ops.open_positions_attention`
             attends to the open positions outside training; it never changes the result.
-        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         inputs: (B, T, D), h, the sequence that is attended to; the input of `convolution` if there
             is one, (B, T, E).
         gate_inputs: (B, T, E), x, the input of the auxiliary network, usually word embeddings.
             Defaults to `inputs`.
-        mask: boolean (or 0/1 integer) (B, T), True = real. Defaults to the mask Keras attached to
+        mask: boolean (B, T), True = real. Defaults to the mask Keras attached to
             `inputs`, or else to `gate_inputs`.
         training: whether gates are soft.
         return_attention_scores: also return the gates and α.
@@ -317,8 +308,6 @@ class GatedAttention(ShowsOptions, AttentionPooling):
             `implementation="gathered"` is used where shapes must be static.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn.layers import GatedAttention
     >>> states, words = np.ones((2, 5, 8), "float32"), np.ones((2, 5, 3), "float32")
     >>> layer = GatedAttention(units=4, seed=0)
     >>> output, gates, weights = layer(states, words, return_attention_scores=True)

@@ -20,33 +20,27 @@ class GatedContextQueryAttention(PairAttention):
     a = relu(P·W_in);  b = relu(Q·W_mem);  c = softmax(a·bᵀ/√units)·Q;  r = [P; c];
     output = r ⊙ sigmoid(r·W_g)
 
-    With `attention="coda"` the weights are CoDA's for a and b, c = M·Q, and the rest is
-    unchanged. If P and Q then have equally many features, W_mem is W_in, because CoDA uses one
-    projection F for both. A context may be its own query.
-
-    Masked positions of the query get weight exactly 0, and masked rows of the context are exactly 0
-    in the output. If the query is fully masked, c is exactly 0. Values at masked positions, NaN
-    included, have no effect. The output keeps the mask of the context.
+    With `attention="coda"` the weights are CoDA's for a and b, and c = M·Q. If P and Q then have
+    equally many features, W_mem is W_in, because CoDA uses one projection for both. A context may
+    be its own query. Masked positions, NaN included, have no effect: those of the query get weight
+    exactly 0, masked rows of the context are 0 in the output, and c is 0 if the query is fully
+    masked. The output keeps the mask of the context.
 
     Args:
         units: size of a and b.
         attention: name of an attention, such as "softmax" (the default) or "coda"; an unknown name
             raises an error that lists them all.
-        attention_options: options of the attention. For "coda": the arguments of `layers.CoDA` that
-            define M, `alpha`, `beta`, `scaling`, `similarity`, `gate`, `gate_range`,
-            `center_similarity` and `implementation`. For another: the arguments that its
-            multi-head layer adds, such as `layers.MultiHeadSigmoid`.
+        attention_options: dict of the options that its multi-head layer adds, such as `alpha` and
+            `scaling` for "coda".
         dropout: rate in [0, 1) of the dropout before W_g.
         input_dropout: rate in [0, 1) of the dropout before W_in and W_mem. Usually 0 is best with
             "coda": dropping different features of two equal words creates a distance between them.
         kernel_initializer: initializer of W_in, W_mem and W_g.
-        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         inputs: [p, q] with p (B, T, features) and q (B, S, features); the numbers of features may
             differ.
-        mask: [mask_p, mask_q], each None or boolean (or 0/1 integer) of shape (B, T) and (B, S),
-            True = real. Defaults to the masks that Keras attached to the inputs.
+        mask: [mask_p, mask_q], boolean (B, T) and (B, S), or None. Defaults to Keras' masks.
         training: whether to apply dropout.
         return_attention_scores: also return the weights, (B, T, S).
 
@@ -58,8 +52,6 @@ class GatedContextQueryAttention(PairAttention):
             mask holds floats.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn.layers import GatedContextQueryAttention
     >>> p, q = np.ones((2, 3, 8), "float32"), np.ones((2, 5, 4), "float32")
     >>> tuple(GatedContextQueryAttention(units=6)([p, q]).shape)
     (2, 3, 12)

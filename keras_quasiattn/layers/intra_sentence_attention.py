@@ -29,10 +29,9 @@ def intra_attention(
     f[i, j] = features_i · features_j + d[i − j];
     w = softmax(f) over the positions that `mask` shows;  output = w · values
 
-    Distances beyond a maximum m share one bias, or one per direction if `signed`. Distances count
-    real positions only, so padding has no effect anywhere. A masked position has weight exactly 0,
-    its own row of the output is exactly 0, and its content has no effect. Weights are computed in
-    float32 for 16-bit inputs.
+    Distances beyond a maximum m share one bias, or one per direction if `signed`, and count real
+    positions only, so padding has no effect. A masked position has weight exactly 0 and its row of
+    the output is 0. Weights are float32 for 16-bit inputs.
 
     Args:
         features: (..., T, D), F_intra in the paper.
@@ -51,10 +50,8 @@ def intra_attention(
             another shape.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn import ops
     >>> x, only_itself = np.eye(3), np.array([9.0, 0.0])
-    >>> output = ops.intra_attention(np.zeros((3, 1)), x, only_itself, signed=False)
+    >>> output = intra_attention(np.zeros((3, 1)), x, only_itself, signed=False)
     >>> np.asarray(output).round(2).tolist()
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
 
@@ -100,10 +97,9 @@ class IntraSentenceAttention(SequenceLayer):
 
     f[i, j] = F(x_i)·F(x_j) + d[i − j];  x' = softmax(f)·x
 
-    d is learned, one number per distance. All distances beyond `max_distance` share one number, or
-    one on each side if `signed`. Distances count real positions only. Masked positions get weight
-    exactly 0, their own output rows are exactly 0, and values there, NaN included, have no effect.
-    The output keeps the mask.
+    d is learned, one number per distance. Distances beyond `max_distance` share one number, or one
+    on each side if `signed`, and count real positions only. Masked positions, NaN included, have no
+    effect and get weight exactly 0; their own output rows are 0. The output keeps the mask.
 
     Args:
         units: size of the layers of F.
@@ -112,12 +108,10 @@ class IntraSentenceAttention(SequenceLayer):
         kernel_initializer: initializer of the kernels of F.
         max_distance: largest distance, in positions, that has its own bias.
         signed: whether preceding and following words have separate biases.
-        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         inputs: (B, T, D), x.
-        mask: boolean (or 0/1 integer) (B, T), True = real. Defaults to the mask Keras attached to
-            `inputs`.
+        mask: boolean (B, T), True = real. Defaults to Keras' mask.
         training: whether to apply dropout.
         return_attention_scores: also return softmax(f).
 
@@ -129,8 +123,6 @@ class IntraSentenceAttention(SequenceLayer):
             (B, T, D).
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn.layers import IntraSentenceAttention
     >>> tuple(IntraSentenceAttention(units=16)(np.ones((2, 5, 8), "float32")).shape)
     (2, 5, 16)
 

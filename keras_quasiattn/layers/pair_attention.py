@@ -143,7 +143,6 @@ class OneWayAttention(PairAttention):
 
     Args:
         units: size of the projections. Defaults to the number of features of u.
-        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
     """
 
     one_output = True

@@ -53,13 +53,12 @@ def soft_attention(
     e_t = kernelᵀ·tanh(h_t);  α = softmax(e) over the positions that `mask` shows;  r = Σ_t α_t·h_t
 
     With gates, α is `ops.gated_softmax` of e. A masked position has weight exactly 0 and its
-    content has no effect; a sequence with every position masked gives all zeros. Weights are
-    computed in float32 for 16-bit inputs.
+    content has no effect; a fully masked sequence gives 0. Weights are float32 for 16-bit inputs.
 
     Args:
         states: (B, T, D), h.
         kernel: (D,).
-        mask: boolean (or 0/1 integer) (B, T), True = real.
+        mask: boolean (B, T), True = real.
         gates: (B, T) in [0, 1]; default: all open.
         return_scores: also return α.
 
@@ -70,10 +69,8 @@ def soft_attention(
         ValueError: a float mask, or sizes that do not match.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn import ops
     >>> h = np.array([[[1.0], [3.0], [9.0]]], "float32")
-    >>> np.asarray(ops.soft_attention(h, np.zeros(1, "float32"), np.array([[1, 1, 0]]))).tolist()
+    >>> np.asarray(soft_attention(h, np.zeros(1, "float32"), np.array([[1, 1, 0]]))).tolist()
     [[2.0]]
 
     Source: Zhou et al. 2016, "Attention-Based Bidirectional LSTM", eqs. 9–11; gates: Xue et al.
@@ -110,7 +107,7 @@ def local_attention(
         states: (B, T, D).
         kernel: (D,).
         center: (B,), the centre of the window, as a fraction of the length between 0 and 1.
-        mask: boolean (or 0/1 integer) (B, T), True = real.
+        mask: boolean (B, T), True = real.
         window: D, the number of positions on each side.
         return_scores: also return α.
 
@@ -121,10 +118,8 @@ def local_attention(
         ValueError: a float mask, or sizes that do not match.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn import ops
     >>> h = np.ones((1, 7, 2), "float32")
-    >>> _, weights = ops.local_attention(
+    >>> _, weights = local_attention(
     ...     h, np.ones(2, "float32"), np.array([0.5]), window=1, return_scores=True
     ... )
     >>> np.asarray(weights, "float64")[0].round(3).tolist()  # p = 3.5
@@ -173,7 +168,6 @@ class AttentionPooling(SequenceLayer):
     Args:
         final_tanh: whether to apply tanh to the pooled vector.
         kernel_initializer: initializer of w.
-        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
     """
 
     def __init__(
@@ -230,20 +224,18 @@ class SoftAttention(AttentionPooling):
 
     e_t = wᵀ·tanh(h_t);  α = softmax(e);  r = Σ_t α_t·h_t
 
-    A masked position has a weight of exactly 0, and nothing stored there, NaN included, affects the
-    output. A sequence with nothing to attend to gives exact zeros. The output carries no mask.
+    Masked positions, NaN included, have no effect and get weight exactly 0. A sequence with nothing
+    to attend to gives 0. The output carries no mask.
 
     Args:
         final_tanh: whether the output is tanh(r), as in Zhou et al. (eq. 12). By default it is r,
             as in eq. 1 of the GA-Net paper; this layer then equals that paper's gated attention
             with all gates open.
         kernel_initializer: initializer of w. Defaults to "glorot_uniform".
-        **kwargs: `name`, `dtype` and the like.
 
     Call arguments:
         inputs: (B, T, D), h.
-        mask: boolean (or 0/1 integer) (B, T), True = real position. Defaults to the mask Keras
-            attached to `inputs`.
+        mask: boolean (B, T), True = real. Defaults to Keras' mask.
         return_attention_scores: also return α.
 
     Returns:
@@ -253,8 +245,6 @@ class SoftAttention(AttentionPooling):
         ValueError: a float mask, or inputs that are not (B, T, D).
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn.layers import SoftAttention
     >>> h = np.ones((2, 4, 8), "float32")
     >>> output, weights = SoftAttention()(h, return_attention_scores=True)
     >>> tuple(output.shape), np.asarray(weights)[0].tolist()
@@ -277,21 +267,17 @@ class LocalAttention(AttentionPooling):
     α_s = softmax(e)_s over |s − p| ≤ D, times exp(−(s − p)²/(2σ²)), σ = D/2;  r = Σ_s α_s·h_s
 
     S is the number of real positions. h_last is the state at the last of them; the paper uses a
-    decoder state in its place. The scores are as in `SoftAttention`, so the two layers differ only
-    in where they attend. Masked positions get weight exactly 0, and values there, NaN included,
-    have no effect. A sequence with nothing to attend to gives exactly 0. The layer consumes the
-    mask: its output has none.
+    decoder state in its place. Scores and masks are as in `SoftAttention`, so the two layers differ
+    only in where they attend.
 
     Args:
         window: D, number of positions on each side of p. Defaults to 10.
         final_tanh: whether the output is tanh(r). Defaults to False, as in `SoftAttention`.
         kernel_initializer: initializer of w, W and v. Defaults to "glorot_uniform".
-        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         inputs: (B, T, D), h.
-        mask: boolean (or 0/1 integer) (B, T), True = real. Defaults to the mask Keras attached to
-            `inputs`.
+        mask: boolean (B, T), True = real. Defaults to Keras' mask.
         return_attention_scores: also return α, which sums to less than 1.
 
     Returns:
@@ -302,8 +288,6 @@ class LocalAttention(AttentionPooling):
             not (B, T, D).
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn.layers import LocalAttention
     >>> h = np.ones((2, 50, 8), "float32")
     >>> output, weights = LocalAttention(window=3)(h, return_attention_scores=True)
     >>> tuple(output.shape), int((np.asarray(weights)[0] > 0).sum()) <= 7
@@ -368,12 +352,10 @@ class MaskedPooling(SequenceLayer):
 
     Args:
         mode: "mean", "sum" or "max".
-        **kwargs: `name`, `dtype` and the like.
 
     Call arguments:
         inputs: (B, L, features).
-        mask: boolean (or 0/1 integer) (B, L), True = real position. Defaults to the mask Keras
-            attached to `inputs`.
+        mask: boolean (B, L), True = real. Defaults to Keras' mask.
 
     Returns:
         (B, features).
@@ -382,8 +364,6 @@ class MaskedPooling(SequenceLayer):
         ValueError: an unknown mode, a float mask, or inputs that are not (B, L, features).
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn.layers import MaskedPooling
     >>> x = np.array([[[1.0], [3.0], [100.0]]], "float32")
     >>> np.asarray(MaskedPooling()(x, mask=np.array([[True, True, False]]))).tolist()
     [[2.0]]

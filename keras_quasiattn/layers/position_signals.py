@@ -27,7 +27,6 @@ class TimingSignal(ConfiguredLayer):
     Args:
         max_timescale: number above 1; the slowest wave has the wavelength 2π·max_timescale.
             Defaults to 10,000.
-        **kwargs: `name`, `dtype`, `trainable`.
 
     Call arguments:
         inputs: (B, T, D).
@@ -87,7 +86,6 @@ class StepSignal(ConfiguredLayer):
 
     Args:
         num_steps: positive integer, the number of steps.
-        **kwargs: `name`, `dtype`, `trainable`.
 
     Call arguments:
         inputs: (B, T, D).
@@ -137,10 +135,9 @@ class RelativePositionBias(ConfiguredLayer):
 
     bias[n, t, s] = table[bucket(s − t), n]
 
-    Each short distance has its own bucket. Longer ones share buckets whose width grows
-    logarithmically, and all from `max_distance` on share the last. Pass the result as
-    `attention_bias` to multi-head layers; one such bias may serve all blocks, as in T5. The table
-    starts at 0 and then changes nothing.
+    Each short distance has its own bucket; longer ones share buckets whose width grows
+    logarithmically, and all from `max_distance` on the last. Pass the result as `attention_bias` to
+    multi-head layers; one bias may serve all blocks, as in T5. The table starts at 0.
 
     Args:
         num_heads: positive integer N.
@@ -148,7 +145,6 @@ class RelativePositionBias(ConfiguredLayer):
         max_distance: distance at which the last bucket begins. Defaults to 128.
         bidirectional: whether half of the buckets are for keys ahead of the query; otherwise, as in
             a decoder, these keys count as distance 0. Defaults to True.
-        **kwargs: `name`, `dtype`, `trainable`.
 
     Call arguments:
         query: (B, T, ...), of which only the length matters; or the integer T, which Keras accepts
@@ -164,7 +160,7 @@ class RelativePositionBias(ConfiguredLayer):
             direction.
 
     Example:
-    >>> from keras_quasiattn.layers import MultiHeadCoDA, RelativePositionBias
+    >>> from keras_quasiattn.layers import MultiHeadCoDA
     >>> x = keras.ops.ones((2, 5, 16))
     >>> bias = RelativePositionBias(num_heads=2)(x)
     >>> tuple(bias.shape), tuple(MultiHeadCoDA(2, 8)(x, x, attention_bias=bias).shape)

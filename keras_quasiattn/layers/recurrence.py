@@ -112,11 +112,10 @@ class BidirectionalGRU(SequenceLayer):
     Args:
         units: size of the states of each direction.
         dropout: dropout rate in [0, 1).
-        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         inputs: (B, T, features).
-        mask: boolean (or 0/1 integer) (B, T), True = real.
+        mask: boolean (B, T), True = real.
         training: whether to apply dropout.
 
     Returns:

@@ -31,13 +31,11 @@ class AttentiveSpanPointer(PairAttention):
     Args:
         units: size of the tanh layers.
         kernel_initializer: initializer of every kernel except in the GRU.
-        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         inputs: [p, q] with p (B, T, features) and q (B, S, features); the numbers of features may
             differ.
-        mask: [mask_p, mask_q], each None or boolean (or 0/1 integer) of shape (B, T) and (B, S),
-            True = real. Defaults to the masks that Keras attached to the inputs.
+        mask: [mask_p, mask_q], boolean (B, T) and (B, S), or None. Defaults to Keras' masks.
 
     Returns:
         (B, T, 2): start, end.
@@ -47,8 +45,6 @@ class AttentiveSpanPointer(PairAttention):
             (B, length, features), or a mask holds floats.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn.layers import AttentiveSpanPointer
     >>> p, q = np.ones((2, 3, 8), "float32"), np.ones((2, 5, 4), "float32")
     >>> tuple(AttentiveSpanPointer(units=6)([p, q]).shape)
     (2, 3, 2)
@@ -158,12 +154,10 @@ class RecurrentSpanPointer(SequenceLayer):
 
     Args:
         units: size of the states of each direction.
-        **kwargs: `name`, `dtype` and the like.
 
     Call arguments:
         inputs: (B, T, features).
-        mask: boolean (or 0/1 integer) (B, T), True = real position. Defaults to the mask Keras
-            attached to `inputs`.
+        mask: boolean (B, T), True = real. Defaults to Keras' mask.
 
     Returns:
         (B, T, 2): start, end.
@@ -173,8 +167,6 @@ class RecurrentSpanPointer(SequenceLayer):
             mask holds floats.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn.layers import RecurrentSpanPointer
     >>> tuple(RecurrentSpanPointer(units=4)(np.ones((2, 5, 8), "float32")).shape)
     (2, 5, 2)
 

@@ -68,12 +68,11 @@ class TransformerDecoder(TransformerBlock):
         kernel_initializer: initializer of all kernels. Defaults to "glorot_uniform".
         normalize_first: True normalizes the input of each half (pre-norm), False the sum after it
             (post-norm). Defaults to True.
-        **kwargs: `name`, `dtype`, `trainable`.
 
     Call arguments:
         decoder: (B, T, D), the sequence so far.
         encoder: (B, S, E), the encoder's outputs; None in a block without cross-attention.
-        decoder_mask: optional boolean or 0/1 integer (B, T), True = a real position.
+        decoder_mask: boolean (B, T), True = real.
         encoder_mask: mask of `encoder`, (B, S).
         training: whether to apply dropout. return_attention_scores: also return the weights: those
             of the cross-attention, (B, N, T, S), if any, then those of the self-attention, (B, N,

@@ -56,11 +56,10 @@ class TransformerEncoder(TransformerBlock):
         kernel_initializer: initializer of all kernels. Defaults to "glorot_uniform".
         normalize_first: True normalizes the input of each half (pre-norm), False the sum after it
             (post-norm). Defaults to True.
-        **kwargs: `name`, `dtype`, `trainable`.
 
     Call arguments:
         inputs: (B, T, D).
-        mask: optional boolean or 0/1 integer (B, T), True = a real position.
+        mask: boolean (B, T), True = real.
         training: whether to apply dropout.
         attention_mask: optional boolean or 0/1 integer (B, T, T), (T, T) or (B, N, T, T), True =
             the query of the row attends to the key of the column.

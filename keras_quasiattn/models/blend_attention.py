@@ -22,10 +22,10 @@ class BlendAttention(keras.callbacks.Callback):
 
     output = (1 − s) · old + s · new;  s = min(1, number of batches / `updates`)
 
-    Once s is 1, the layers compute only the new attention and cost what it costs; the step is then
-    recompiled once. s is saved with the weights, and training that is resumed with `initial_epoch`
-    continues from there. It is in the logs of every epoch as `blend`. Functions that you traced
-    yourself must be traced again after the end to save the cost.
+    Once s is 1, the layers compute only the new attention, and the step is recompiled once;
+    functions that you traced yourself must be traced again to save the cost. s is saved with the
+    weights, and training that is resumed with `initial_epoch` continues from there. It is in the
+    logs of every epoch as `blend`.
 
     Args:
         share: the share of all batches of `fit` in which s moves, above 0 and at most 1. Defaults
@@ -38,8 +38,7 @@ class BlendAttention(keras.callbacks.Callback):
             model without attention to move.
 
     Example:
-    >>> import keras, numpy as np
-    >>> from keras_quasiattn.models import BlendAttention, swap_attention
+    >>> from keras_quasiattn.models import swap_attention
     >>> x = keras.Input((None, 8))
     >>> model = keras.Model(x, keras.layers.MultiHeadAttention(2, 4)(x, x))
     >>> copy = swap_attention(model, "coda", start="blend")

@@ -34,11 +34,9 @@ class DecaProp(Reader):
 
     Each layer is 2d wide. Each of the n² connectors gives 3 numbers per position (6 with
     `use_intra`). `attend` is `layers.GatedContextQueryAttention`. In the paper's code the final
-    connectors replace U_2; here they are concatenated with it, like the dense features of the other
-    layers. Two parts of the paper are not implemented: the variant that feeds features into the
-    next recurrent layer, and contextual vectors. Exact match compares words without stemming.
-
-    In training only one connector's tensors are in memory at a time; its gradient recomputes them.
+    connectors replace U_2; here they are concatenated with it. Two parts of the paper are missing:
+    the variant that feeds features into the next recurrent layer, and contextual vectors. In
+    training only one connector's tensors are in memory at a time; its gradient recomputes them.
 
     Args:
         vocabulary_size, embedding_dim, train_embedding, character_units, character_dim,
@@ -238,11 +236,7 @@ def _connected(
     masks: list[Tensor | None],
     training: bool | None,
 ) -> list[list[Tensor]]:
-    """Connect every passage layer to every question layer; return the features of both sides.
-
-    In training only one connector's tensors are in memory at a time; its gradient recomputes the
-    alignments, (B, P, Q).
-    """
+    """Connect every passage layer to every question layer; return the features of both sides."""
     if not connectors:
         return [[], []]
     calls = [

@@ -1,7 +1,6 @@
 """Greedy, beam and sampling search with any model that computes next-token logits step by step.
 
-Each search is a single graph (`keras.ops.while_loop`). It runs eagerly, under `tf.function` or
-`jax.jit`, and inside a SavedModel. `with_prompt` and `with_limits` wrap a step before a search.
+Each search is a single graph (`keras.ops.while_loop`). It runs eagerly, compiled, and exported.
 """
 
 import dataclasses
@@ -30,9 +29,9 @@ def greedy_search(
     Args:
         step: `step(tokens, index, cache) -> (logits, cache)`, for example `Transformer.step`. It
             takes the tokens (B,) at the scalar position `index` and returns the logits (B, V) of
-            the next token. The cache is any nested structure of tensors with the batch as first
-            axis; `step` must keep their shapes.
-        cache: the initial cache, with at least one tensor.
+            the next token.
+        cache: the initial cache, a nested structure of tensors with the batch as first axis, whose
+            shapes `step` must keep.
         length: maximum number of tokens; an integer, or on TensorFlow a scalar tensor.
         start_id: token at position 0, not part of the answer. Defaults to 1.
         end_id: token after which a row is finished, part of the answer. Defaults to 1.
@@ -40,7 +39,7 @@ def greedy_search(
 
     Returns:
         Tokens (B, length), int32, and the log-probability (B,), float32, of each row's tokens up to
-        its end. The loop stops when every row is finished.
+        its end.
 
     Example:
     >>> step = lambda tokens, index, cache: (9.0 * keras.ops.one_hot(2 - 0 * tokens, 4), cache)
@@ -74,22 +73,20 @@ def sampling_search(
     of the most likely ones whose total p reaches `top_p`
 
     Tokens that tie with the last of these may be drawn too. A draw is the maximum of log p(v) +
-    Gumbel(0, 1) noise. The noise is a function of the seed, the position and the row.
+    Gumbel(0, 1) noise, which is a function of the seed, the position and the row.
 
     Args:
-        step: as for `greedy_search`.
-        cache, length: as for `greedy_search`.
+        step, cache, length: as for `greedy_search`.
         seed: an integer, which gives the same tokens in every call, or a
             `keras.random.SeedGenerator`, which gives different tokens in every call.
         temperature: number above 0; values below 1 make likely tokens more likely. Defaults to 1.
         top_k: positive integer, the number of most likely tokens that may be drawn; None for all.
-        top_p: number above 0 and at most 1: the probability, at `temperature` and among the
-            `top_k`, that the tokens to draw from must reach together; None or 1 for all.
+        top_p: number above 0 and at most 1: the probability that the tokens to draw from must reach
+            together; None or 1 for all.
         start_id, end_id, padding_id: as for `greedy_search`.
 
     Returns:
-        Tokens (B, length), int32, and the log-probability (B,), float32, of each row's tokens up to
-        its end, at temperature 1 and over all tokens.
+        As `greedy_search`; the log-probability is at temperature 1 and over all tokens.
 
     Raises:
         ValueError: if `seed`, `temperature`, `top_k` or `top_p` is out of range.
@@ -206,10 +203,8 @@ def beam_search(
     search.
 
     Args:
-        step: as for `greedy_search`; it is called with B·beam_width rows.
-        cache: the initial cache, with B rows. The search repeats its rows for the beams and
-            reorders them along with the beams.
-        length: as for `greedy_search`.
+        step, length: as for `greedy_search`; `step` is called with B·beam_width rows.
+        cache: the initial cache, with B rows, which the search repeats and reorders.
         beam_width: positive integer. Defaults to 4.
         alpha: length penalty, 0 or more; larger values favour longer answers. Defaults to 0.6.
         start_id, end_id, padding_id: as for `greedy_search`.
@@ -312,12 +307,8 @@ def beam_search(
 class PromptedStep:
     """A decoding step that follows a prompt before the search begins.
 
-    Args:
-        step: the wrapped step, which takes the prompt's token in rows that have one at the
-            position.
-        prompt: integers (B, P), the tokens of each row followed by padding.
-        lengths: integers (B,), the number of tokens in each row's prompt.
-        start: scalar integer, the number of positions that the cache already holds.
+    `prompt` (B, P) holds the `lengths` (B,) tokens of each row, then padding; `start` is the number
+    of positions that the cache already holds.
     """
 
     step: Step
@@ -345,16 +336,13 @@ def with_prompt(
 ) -> tuple[PromptedStep, Any]:
     """Wrap a step and its cache to make the answer of each row begin with a prompt.
 
-    Padding before, between and after the tokens of a prompt is ignored. At the positions of its
-    prompt a row takes the prompt's tokens with log-probability 0. An end token in the prompt does
-    not end the row; the first one after the prompt does.
-
-    With `prefill` the positions up to the end of the shortest prompt are processed in one call, and
-    the search begins after them. The answers are the same.
+    Padding anywhere in a prompt is ignored. At the positions of its prompt a row takes the prompt's
+    tokens with log-probability 0. An end token in the prompt does not end the row; the first one
+    after the prompt does. With `prefill` the positions up to the end of the shortest prompt are
+    processed in one call; the answers are the same.
 
     Args:
-        step: as for `greedy_search`.
-        cache: the initial cache, with B rows.
+        step, cache: as for `greedy_search`.
         prompt: integers (B, P); padding may be anywhere.
         padding_id: id of padding. Defaults to 0.
         prefill: `prefill(tokens, count, cache) -> cache`, for example `Transformer.prefill`, which
@@ -366,7 +354,6 @@ def with_prompt(
         The step and the cache to search with.
 
     Example:
-    >>> from keras_quasiattn.models import greedy_search
     >>> step = lambda tokens, index, cache: (9.0 * keras.ops.one_hot(2 - 0 * tokens, 4), cache)
     >>> prompt = keras.ops.array([[0, 3], [3, 1]])
     >>> step, cache = with_prompt(step, keras.ops.zeros((2, 1)), prompt)
@@ -402,14 +389,12 @@ def with_prompt(
 def with_limits(step: Step, cache: Any, limits: Tensor, end_id: int = 1) -> tuple[Step, Any]:
     """Wrap a step and its cache to give each row its own maximum length.
 
-    A search has one `length` for all rows, so a short text batched with a long one could get a
-    longer answer than it gets alone. The limits prevent that: after `limits[b]` − 1 tokens row b
-    must take the end token, whose log-probability is then 0. A longer prompt is not cut; the end
-    follows it.
+    In a search, a short text batched with a long one could get a longer answer than it gets alone.
+    With limits, row b must take the end token after `limits[b]` − 1 tokens, with log-probability 0.
+    A longer prompt is not cut; the end follows it.
 
     Args:
-        step: as for `greedy_search`.
-        cache: the initial cache, with B rows.
+        step, cache: as for `greedy_search`.
         limits: integers (B,), the maximum number of tokens including the end; none may exceed the
             search's `length`.
         end_id: token that completes a sequence. Defaults to 1.
@@ -441,9 +426,8 @@ def _begin(
 ) -> tuple[PromptedStep, Tensor, Tensor]:
     """Prepare a search of `length` tokens in `batch` rows.
 
-    Returns:
-        The step with its prompt, which may be empty; the answers (B, length), which hold only the
-        prompts so far; and the tokens (B,) at the first position that the search computes.
+    Return the step with its prompt, which may be empty; the answers (B, length), which hold only
+    the prompts so far; and the tokens (B,) at the first position that the search computes.
     """
     if not isinstance(step, PromptedStep):
         zero = ops.zeros((), dtype="int32")

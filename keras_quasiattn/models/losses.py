@@ -106,7 +106,6 @@ class SpanCrossentropy(Configured, keras.losses.Loss):
         The loss, a scalar under the default reduction.
 
     Example:
-    >>> import numpy as np
     >>> loss = SpanCrossentropy()(np.array([[0, 1, 1]]), np.zeros((1, 4, 2), "float32"))
     >>> round(float(loss), 3)
     2.773
@@ -148,7 +147,6 @@ class RankingCrossentropy(Configured, keras.losses.Loss):
         ValueError: if `label_smoothing` is out of range.
 
     Example:
-    >>> import numpy as np
     >>> loss = RankingCrossentropy()(np.array([[1, 7, -1]]), np.zeros((1, 2), "float32"))
     >>> round(float(loss), 3)
     0.693

@@ -122,16 +122,7 @@ class MixtureClassifier(EmbeddingModel):
     def component_log_probabilities(
         self, first: Tensor, second: Tensor, training: bool | None = None
     ) -> Tensor:
-        """Return the log-probabilities of each component.
-
-        Args:
-            first: ids (B, T), integers.
-            second: ids (B, S), integers.
-            training: whether dropout is on.
-
-        Returns:
-            log p(y | a, b; θ_c), (B, K, num_classes).
-        """
+        """Return log p(y | a, b; θ_c), (B, K, num_classes), for ids (B, T) and (B, S)."""
         pair, masks = self._embedded(first, second)
         logits = [network(pair, mask=masks, training=training) for network in self._components]
         return ops.log_softmax(ops.stack(logits, axis=1), axis=-1)  # (B, K, num_classes)
@@ -153,13 +144,7 @@ class MixtureClassifier(EmbeddingModel):
     def explain(self, first: Tensor, second: Tensor) -> dict[str, Tensor]:
         """Return the mixture's log-probabilities, and how much each component explains the answer.
 
-        Args:
-            first: ids (B, T), integers.
-            second: ids (B, S), integers.
-
-        Returns:
-            `logits` (B, num_classes), and `posterior` (B, K) of the components, given the most
-            probable class.
+        `logits` are (B, num_classes), and `posterior` is (B, K), given the most probable class.
         """
         components = self.component_log_probabilities(first, second)
         logits = _mixture(components)
@@ -258,11 +243,10 @@ def evidence_lower_bound(
 
     bound = Σ_c q_c·log_likelihood_c − kl_weight·KL(q ‖ uniform),  KL = Σ_c q_c·log q_c + log K
 
-    With `kl_weight` 1 it never exceeds log p(y), and equals it if q is the true posterior. Without
-    `component` the sum over c is exact. With `component`, which must be drawn from q, the
-    likelihood of that component replaces the sum; value and gradient are unbiased. The gradient for
-    q is then the REINFORCE gradient, (log_likelihood_c − log p(y))·∇log q_c. The baseline log p(y)
-    does not depend on the sample, and is free because all components are given.
+    With `kl_weight` 1 it never exceeds log p(y), and equals it if q is the true posterior. With
+    `component`, which must be drawn from q, the likelihood of that component replaces the sum over
+    c, unbiased in value and gradient. The gradient for q is then the REINFORCE gradient,
+    (log_likelihood_c − log p(y))·∇log q_c, whose baseline does not depend on the sample.
 
     Args:
         log_likelihood: (B, K), log p(y | c).

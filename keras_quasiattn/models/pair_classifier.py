@@ -120,16 +120,10 @@ class PairClassifier(EmbeddingModel):
         self._end(inputs, self._answer(**inputs), kwargs)
 
     def explain(self, first: Tensor, second: Tensor) -> dict[str, Tensor]:
-        """Return the logits and the attention weights.
+        """Return the logits and the attention weights for ids (B, T) and (B, S).
 
-        Args:
-            first: ids (B, T), integers.
-            second: ids (B, S), integers.
-
-        Returns:
-            `logits` (B, num_classes). With softmax also `weights_first` (B, T, S) and
-            `weights_second` (B, S, T), whose rows sum to 1; with CoDA `weights` (B, T, S), which
-            serve both directions.
+        With softmax these are `weights_first` (B, T, S) and `weights_second` (B, S, T), whose rows
+        sum to 1; with CoDA `weights` (B, T, S), which serve both directions.
         """
         logits, *weights = self._answer(
             ops.cast(first, "int32"), ops.cast(second, "int32"), return_attention_scores=True
@@ -162,18 +156,9 @@ class PairNetwork(QuantizedParts, keras.layers.Layer):
     With `comparison="difference"` G reads [a_i; β_i; |a_i − β_i|; a_i·β_i].
 
     Padding has no effect, and a sequence of padding alone has the sum v = 0. The arguments are
-    those of `PairClassifier` from `units` on without `exact_match`, and `num_classes`.
-
-    Call arguments:
-        inputs: [a, b], (B, T, features) and (B, S, features).
-        context: None, or vectors (B, C) that H reads too.
-        mask: [mask_a, mask_b], each None or boolean (B, T) and (B, S), True = real.
-        training: whether dropout is on.
-        return_attention_scores: whether to return the weights too.
-
-    Returns:
-        Logits (B, num_classes), or (logits, the weights of `DecomposableAttention`): one matrix
-        (B, T, S) with "coda", two with "softmax".
+    those of `PairClassifier` from `units` on without `exact_match`, and `num_classes`. A call takes
+    [a, b] and their masks, as `DecomposableAttention`, and optionally a `context` (B, C) that H
+    reads too. It returns logits (B, num_classes), followed by the weights if they are requested.
     """
 
     def __init__(

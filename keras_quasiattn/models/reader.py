@@ -35,13 +35,7 @@ PADDING_LOGIT = -1e9
 class SpanNetwork(QuantizedParts, keras.layers.Layer):
     """Base class of networks from two sequences of vectors to span logits; a `Reader` creates one.
 
-    Call arguments:
-        inputs: [passage (B, P, width), question (B, Q, width)].
-        mask: [mask_p, mask_q], each None or boolean (B, P) and (B, Q), True = real.
-        training: whether dropout is on.
-
-    Returns:
-        Logits (B, P, 2) of start and end, float32.
+    They map [passage (B, P, width), question (B, Q, width)] and their masks to (B, P, 2), float32.
     """
 
     supports_masking = True
@@ -188,14 +182,12 @@ def best_spans(start: Tensor, end: Tensor, longest: int = 16) -> tuple[Tensor, T
         longest: maximum number of positions in a span, at least 1. Defaults to 16.
 
     Returns:
-        (first, last, score): int32 (B,), the positions of the span's first and last token, and the
-        score (B,).
+        The positions of the span's first and last token, int32 (B,), and the score (B,).
 
     Raises:
         ValueError: if `longest` is below 1.
 
     Example:
-    >>> import numpy as np
     >>> start, end = np.array([[0.0, 5.0, 1.0, 0.0]]), np.array([[9.0, 0.0, 1.0, 2.0]])
     >>> [np.asarray(x).tolist() for x in best_spans(start, end, longest=2)]
     [[0], [0], [9.0]]

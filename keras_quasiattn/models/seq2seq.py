@@ -126,25 +126,17 @@ class Seq2Seq(FunctionalModel):
         self._end(inputs, self._answer(**inputs)["logits"], kwargs)
 
     def explain(self, source: Tensor, target: Tensor) -> dict[str, Tensor]:
-        """Return the logits and the decoder's attention weights.
+        """Return the `logits` (B, T, vocabulary_size) for ids (B, S) and (B, T).
 
-        For the weights of a decoded answer, pass id 1 followed by the answer as `target`.
-
-        Args:
-            source: ids (B, S), integers.
-            target: ids (B, T), integers.
-
-        Returns:
-            `logits` (B, T, vocabulary_size), and with attention also `weights` (B, T, S).
+        With attention, also return the decoder's `weights` (B, T, S). For those of a decoded
+        answer, pass id 1 followed by the answer as `target`.
         """
         return self._answer(ops.cast(source, "int32"), ops.cast(target, "int32"), explained=True)
 
     def start_cache(self, source: Tensor, length: Any) -> dict[str, Any]:
-        """Encode `source` (B, S) for `step`.
+        """Encode `source` (B, S) for `step`; recurrent states do not depend on `length`.
 
-        Every tensor of the cache has the batch as first axis, so a search may repeat, drop and
-        reorder rows. `length`, the number of target tokens, is not used: recurrent states have a
-        fixed size.
+        Every tensor of the cache has the batch as first axis.
         """
         source = ops.cast(source, "int32")
         encoded, states = self._encode(source, training=False)
@@ -179,16 +171,7 @@ class Seq2Seq(FunctionalModel):
         return self._output_layer(x), {**cache, "states": states}
 
     def prefill(self, tokens: Tensor, count: Any, cache: dict[str, Any]) -> dict[str, Any]:
-        """Run the recurrent states over the first positions, without attention and logits.
-
-        Args:
-            tokens: (B, P) integers, the target tokens from position 0 on (id 1 at position 0).
-            count: scalar integer, how many of the P columns to read.
-            cache: from `start_cache`.
-
-        Returns:
-            The cache for a step at position `count`.
-        """
+        """Run the recurrent states over the first `count` of the tokens (B, P), without logits."""
         x = self._target_embedding(ops.cast(tokens, "int32"))
         _, states = ops.while_loop(
             lambda index, states: index < count,

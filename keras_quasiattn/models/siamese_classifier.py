@@ -143,14 +143,9 @@ class SiameseClassifier(EmbeddingModel):
     def explain(self, first: Tensor, second: Tensor) -> dict[str, Tensor]:
         """Return the logits and, for each text, the weights of the interaction.
 
-        Args:
-            first: ids (B, T), integers.
-            second: ids (B, S), integers.
-
-        Returns:
-            `logits` (B, num_classes) and, for the heads that the interaction has, `attention_first`
-            and `conflict_first` (B, T, S), `attention_second` and `conflict_second` (B, S, T). Each
-            row of the weights sums to 1.
+        For ids (B, T) and (B, S), and for the heads that the interaction has, these are
+        `attention_first` and `conflict_first` (B, T, S), `attention_second` and `conflict_second`
+        (B, S, T). Each row of the weights sums to 1.
         """
         return self._answer(ops.cast(first, "int32"), ops.cast(second, "int32"))
 

@@ -91,8 +91,6 @@ def swap_attention(
             is to be swapped so again.
 
     Example:
-    >>> import keras
-    >>> from keras_quasiattn.models import swap_attention
     >>> x = keras.Input((None, 8))
     >>> model = keras.Model(x, keras.layers.MultiHeadAttention(2, 4, name="attention")(x, x))
     >>> type(swap_attention(model, gate_range="centered").get_layer("attention")).__name__
@@ -148,10 +146,7 @@ def swap_attention(
 def _copy(layer: keras.Layer, swap: Swap, made: dict[int, keras.Layer]) -> keras.Layer:
     """Make a layer or model anew, with its attention swapped.
 
-    Args:
-        layer: the layer.
-        swap: the swap.
-        made: the copies by the identity of their originals, where nested models may share layers.
+    `made` holds copies by the identity of their originals, where nested models share layers.
     """
     if id(layer) in made:
         return made[id(layer)]

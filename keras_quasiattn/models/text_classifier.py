@@ -174,14 +174,9 @@ class TextClassifier(EmbeddingModel):
         self._end(ids, self._answer(ids)["logits"], kwargs)
 
     def explain(self, ids: Tensor) -> dict[str, Tensor]:
-        """Return the logits, and the weights and gates of the attention.
+        """Return the logits for ids (B, T), and the weights and gates of the attention.
 
-        Args:
-            ids: (B, T), integers.
-
-        Returns:
-            `logits` (B, num_classes); for "soft", "local" and "gated" also `weights` (B, T), and
-            for "gated" also `gates` (B, T), each 0 or 1.
+        `weights` (B, T) are there for "soft", "local" and "gated", `gates` (B, T) for "gated".
         """
         # `training` must stay None: with False the gates would count this call as part of
         # `evaluate`.

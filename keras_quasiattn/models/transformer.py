@@ -27,9 +27,8 @@ class _Decoder(FunctionalModel):
     """What both decoders share: token embeddings, blocks with a cache, logits from the same table.
 
     Subclasses define `token_embedding`, `timing_signal`, `embedding_dropout`, `decoder_blocks` and
-    `decoder_norm`. Its cache has `target_mask` (B, length), `blocks` and, with an encoder,
-    `source_mask` (B, S). Every tensor of the cache has the batch as first axis, so a search may
-    repeat, drop and reorder rows.
+    `decoder_norm`. The cache has `target_mask` (B, length), `blocks` and, with an encoder,
+    `source_mask` (B, S), all with the batch as first axis.
     """
 
     num_layers: int
@@ -60,16 +59,7 @@ class _Decoder(FunctionalModel):
         return logits, {**cache, "target_mask": mask, "blocks": blocks}
 
     def prefill(self, tokens: Tensor, count: Any, cache: Cache) -> Cache:
-        """Run the first positions in one call; the cache equals that after as many calls of `step`.
-
-        Args:
-            tokens: (B, P) integers, the tokens from position 0 on (id 1 at position 0).
-            count: scalar integer, how many of the P columns to read.
-            cache: from `start_cache`.
-
-        Returns:
-            The cache for a step at position `count`.
-        """
+        """Run the first `count` of the tokens (B, P) in one call; `step` goes on from there."""
         tokens = ops.cast(tokens, "int32")
         columns = ops.arange(ops.shape(tokens)[1], dtype="int32")
         mask = ops.logical_and(is_real(tokens), columns < ops.cast(count, "int32"))
@@ -304,17 +294,10 @@ class Transformer(_Decoder):
         )
 
     def explain(self, source: Tensor, target: Tensor) -> dict[str, Tensor]:
-        """Return the logits and the decoder's attention weights.
+        """Return the `logits` (B, T, vocabulary_size) for ids (B, S) and (B, T).
 
-        For the weights of a decoded answer, pass id 1 followed by the answer as `target`.
-
-        Args:
-            source: ids (B, S), integers.
-            target: ids (B, T), integers.
-
-        Returns:
-            `logits` (B, T, vocabulary_size), and the cross-attentions' `weights` (B, num_layers,
-            heads, T, S).
+        Also return the cross-attentions' `weights` (B, num_layers, heads, T, S). For those of a
+        decoded answer, pass id 1 followed by the answer as `target`.
         """
         source, target = ops.cast(source, "int32"), ops.cast(target, "int32")
         weights: list[Tensor] = []
@@ -322,11 +305,7 @@ class Transformer(_Decoder):
         return {"logits": logits, "weights": ops.stack(weights, axis=1)}
 
     def start_cache(self, source: Tensor, length: Any) -> Cache:
-        """Encode `source` (B, S), and return a cache for `length` target tokens, for `step`.
-
-        Every tensor of the cache has the batch as first axis, so a search may repeat, drop and
-        reorder rows.
-        """
+        """Encode `source` (B, S), and return a cache for `length` target tokens, for `step`."""
         source = ops.cast(source, "int32")
         # (B, S, hidden_dim) and (B, S)
         encoded, source_mask = self.encode(source, training=False), is_real(source)
@@ -441,11 +420,7 @@ class CausalTransformer(_Decoder):
         self._end(ids, self._logits(x), kwargs)
 
     def start_cache(self, batch_size: Any, length: Any) -> Cache:
-        """Return a cache for `length` tokens in each of `batch_size` rows, for `step`.
-
-        Every tensor of the cache has the batch as first axis, so a search may repeat, drop and
-        reorder rows.
-        """
+        """Return a cache for `length` tokens in each of `batch_size` rows, for `step`."""
         blocks = [
             block.start_cache(None, length, batch_size=batch_size) for block in self.decoder_blocks
         ]
@@ -460,9 +435,8 @@ class CausalTransformer(_Decoder):
     ) -> tuple[Tensor, Tensor]:
         """Continue each prompt, one position at a time from the cache.
 
-        The model processes the prompts in one call, up to the end of the shortest
-        (`models.with_prompt`). Padding anywhere in a prompt is ignored, and an end token in a
-        prompt does not end the sequence.
+        The prompts are read in one call, up to the end of the shortest (`models.with_prompt`).
+        Padding in them is ignored, and an end token in a prompt does not end the sequence.
 
         Args:
             prompt: ids (B, P), integers below `vocabulary_size`, without the start symbol; pad

@@ -34,14 +34,12 @@ Tensor = Any
 def scaling_factor(scaling: str, features: int, paper: float) -> float:
     """Return the factor of the similarity E and of the distance N.
 
-    "mean": 1/features, which makes E a mean product and N a mean difference of features. For every
-    number of features, tanh then starts where it is steep, and a sigmoid gate of unit normals at
-    2·sigmoid(−1.13) ≈ 0.49. "paper": the factor in the equation of the paper. "none": 1.
-    "calibrated": as "mean", until `models.calibrate_attention` is called.
+    "mean" is 1/features, with which neither tanh nor the gate starts saturated, whatever the number
+    of features. "paper" is the factor in the paper's equation, "none" 1, and "calibrated" starts as
+    "mean".
     """
     check_choice(scaling, ("mean", "paper", "none", "calibrated"), "scaling")
-    mean = 1 / features
-    return {"mean": mean, "paper": paper, "none": 1.0, "calibrated": mean}[scaling]
+    return paper if scaling == "paper" else 1.0 if scaling == "none" else 1 / features
 
 
 def coda_attention(
@@ -128,10 +126,8 @@ def coda_attention(
             a rank below 2, lengths or feature counts that do not match, or dropout without a seed.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn import ops
     >>> x = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
-    >>> output, weights = ops.coda_attention(x, x, x, is_causal=True, return_scores=True)
+    >>> output, weights = coda_attention(x, x, x, is_causal=True, return_scores=True)
     >>> tuple(output.shape), tuple(weights.shape)
     ((2, 5, 8), (2, 5, 5))
 
@@ -226,9 +222,7 @@ def coda_pair(
             scores, a float mask, a rank below 2, or lengths or feature counts that do not match.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn import ops
-    >>> a_out, b_out = ops.coda_pair(np.ones((2, 3, 4), "float32"), np.ones((2, 5, 4), "float32"))
+    >>> a_out, b_out = coda_pair(np.ones((2, 3, 4), "float32"), np.ones((2, 5, 4), "float32"))
     >>> tuple(a_out.shape), tuple(b_out.shape)
     ((2, 3, 4), (2, 5, 4))
 
@@ -309,7 +303,7 @@ def _sums(
 
 @dataclasses.dataclass
 class CoDAOptions(Attention):
-    """The arguments of `layers.CoDA` from `alpha` on, with the same meaning; checked here."""
+    """The arguments of `layers.CoDA` from `alpha` on."""
 
     needs_one_projection: ClassVar[bool] = True
     rows_are_independent: ClassVar[bool] = False  # and it has tiles of its own
@@ -320,6 +314,8 @@ class CoDAOptions(Attention):
     )
     pair_score_count: ClassVar[int] = 1
     pair_has_distance: ClassVar[bool] = True
+    products_per_pair: ClassVar[int] = 2  # one for E, one for N
+    further_per_pair: ClassVar[int] = 1
     # Means over all pairs would make each query depend on the others.
     cross_attention_options: ClassVar[Mapping[str, Any]] = {"center_per_query": True}
     # The compositions, ranges and centrings of Tay et al. 2019, sections 2.2 and 4.
@@ -396,49 +392,22 @@ class CoDAOptions(Attention):
         **options: Any,
     ) -> Any:
         """Call `ops.coda_attention`; `scaling` takes the place of `scale`."""
+        options |= {"center_per_query": self.center_per_query, **self._matrix(learned)}
         with self._calibrating(learned):
-            return coda_attention(
-                query,
-                key,
-                value,
-                mask,
-                center_per_query=self.center_per_query,
-                **self._matrix(learned),
-                **options,
-            )
+            return coda_attention(query, key, value, mask, **options)
 
     def pair(
-        self,
-        a: Tensor,
-        b: Tensor,
-        mask_a: Tensor | None,
-        mask_b: Tensor | None,
-        *,
-        value_a: Tensor,
-        value_b: Tensor,
-        return_scores: bool = False,
-        learned: dict[str, Any] | None = None,
-        **options: Any,
-    ) -> tuple[Tensor, ...]:
+        self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
+    ) -> Any:
         """Call `ops.coda_pair`: one weight matrix serves both directions."""
         if self.center_per_query:
             raise ValueError(
                 "`center_per_query` must be False where one weight matrix serves both directions. "
                 "Received: center_per_query=True"
             )
-        learned = learned or {}
+        learned = options.pop("learned")
         with self._calibrating(learned):
-            return coda_pair(
-                a,
-                b,
-                mask_a,
-                mask_b,
-                value_a=value_a,
-                value_b=value_b,
-                return_scores=return_scores,
-                **self._matrix(learned),
-                **options,
-            )
+            return coda_pair(a, b, mask_a, mask_b, **self._matrix(learned), **options)
 
     def _calibrating(self, learned: dict[str, Any]) -> contextlib.AbstractContextManager[None]:
         scales = learned["scales"] if self.scaling == "calibrated" else {}
@@ -455,24 +424,8 @@ class CoDAOptions(Attention):
     def _matrix(self, learned: dict[str, Any]) -> dict[str, Any]:
         """Return the options that define M, with α and β times the scaling factor."""
         alpha, beta = self._factors(learned)
-        return {
-            "alpha": alpha,
-            "beta": beta,
-            "similarity": self.similarity,
-            "gate": self.gate,
-            "gate_range": self.gate_range,
-            "center_similarity": self.center_similarity,
-            "implementation": self.implementation,
-        }
-
-    def operations(
-        self, queries: int, keys: int, features: int, value_features: int, heads: int = 1
-    ) -> int:
-        """Count for each pair D for E, D for the terms of N, 1 for the product of both."""
-        pairs = heads * queries * keys
-        return super().operations(queries, keys, features, value_features, heads) + pairs * (
-            features + 1
-        )
+        names = ("similarity", "gate", "gate_range", "center_similarity", "implementation")
+        return {"alpha": alpha, "beta": beta, **{name: getattr(self, name) for name in names}}
 
 
 @register_attention("coda")
@@ -546,8 +499,6 @@ class MultiHeadCoDA(MultiHeadQuasiAttention):
             do not fit together, or `flash_attention=True`.
 
     Example:
-    >>> import numpy as np
-    >>> from keras_quasiattn.layers import MultiHeadCoDA
     >>> x = np.random.default_rng(0).normal(size=(2, 5, 16)).astype("float32")
     >>> output, scores = MultiHeadCoDA(num_heads=2, key_dim=8)(x, x, return_attention_scores=True)
     >>> tuple(output.shape), tuple(scores.shape)

@@ -34,17 +34,14 @@ def blockwise_sums(
 ) -> tuple[Tensor, ...]:
     """Return M · value, and Mᵀ · other_value if it is given, in memory linear in T and S.
 
-    The exception is a factor `alpha` or `beta` that varies along S: it is broadcast to (..., T, S).
+    A factor `alpha` or `beta` that varies along S is broadcast to (..., T, S) all the same.
 
     Args:
         pairs: the sequences and the options of M.
         value: (..., S, V).
-        other_value: (..., T, W).
-        compiled: use compiled CPU loops instead of tiles of tensors.
+        other_value: (..., T, W), or None.
+        compiled: whether to use compiled loops instead of tiles of tensors.
         may_be_tensors: whether a program that cannot hold compiled loops may have tiles instead.
-
-    Returns:
-        (..., T, V) in the dtype of `value` and, with `other_value`, (..., S, W) in its dtype.
     """
     dtype = compute_dtype(pairs.query, pairs.key, pairs.distance_query, pairs.distance_key)
     target, source = ops.shape(pairs.query)[-2], ops.shape(pairs.key)[-2]
@@ -116,8 +113,7 @@ def _tiled_bias(
 ) -> tuple[Tensor, tuple[Any, ...]]:
     """Return the bias as (L, T or 1, S or 1), and the leading lengths whose product is L.
 
-    There are as many as in `lead`. An axis that is known to have length 1 keeps it, so that no
-    bias of all batches is made from one that they share.
+    Known lengths of 1 stay, so that a shared bias is not copied for every batch.
     """
     bias = ops.reshape(bias, (1,) * (len(lead) + 2 - len(bias.shape)) + tuple(ops.shape(bias)))
     shape = tuple(

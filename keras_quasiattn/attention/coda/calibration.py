@@ -42,12 +42,10 @@ def calibrate_attention(layer: keras.Layer, *args: Any, **kwargs: Any) -> None:
             functional model.
 
     Example:
-    >>> import numpy as np
     >>> from keras_quasiattn.layers import MultiHeadCoDA
     >>> layer = MultiHeadCoDA(num_heads=2, key_dim=8, scaling="calibrated")
     >>> x = np.random.default_rng(0).normal(size=(4, 9, 16)).astype("float32")
     >>> output = layer(x, x)
-    >>> from keras_quasiattn.models import calibrate_attention
     >>> calibrate_attention(layer, x, x)
     >>> from keras_quasiattn.attention.probe import probe
     >>> _, (one,) = probe(layer, x, x)
@@ -74,11 +72,10 @@ def can_be_calibrated(layer: keras.Layer) -> bool:
 def calibrating(
     scales: dict[str, Any], factors: Callable[[], tuple[Tensor, Tensor]]
 ) -> Iterator[None]:
-    """Let `calibrate_attention` set scales in the `with` block, from the pairs weighted there.
+    """Let `calibrate_attention` set `scales` in the `with` block, from the pairs weighted there.
 
-    Args:
-        scales: the weights "alpha" and "beta", () or (N, 1, 1); empty if they are fixed.
-        factors: return α and β times their current scales.
+    `scales` holds the weights "alpha" and "beta", () or (N, 1, 1), or nothing if they are fixed.
+    `factors` returns α and β times their current scales.
     """
     if not (scales and _active.get()):
         yield

@@ -23,9 +23,8 @@ Tensor = Any
 
 CODA_IMPLEMENTATIONS = ("auto", "reference", "blockwise", "compiled")
 
-# Up to these numbers of pairs, "reference" is fastest. Against "blockwise", count the pairs of one
-# batch and head: 32 × 32 is one tile of keys for as many queries. Against "compiled", count the
-# pairs of all batches and heads, because calling the compiled loops takes about a millisecond.
+# Up to these numbers of pairs, "reference" is fastest. Calling compiled loops takes about a
+# millisecond, so the pairs of all batches and heads count there; elsewhere those of one do.
 _PAIRS_OF_ONE = 32 * 32
 _PAIRS_OF_ALL = 8192
 # What compiles for CPUs, and for GPUs.
@@ -47,20 +46,9 @@ def compute_by_choice(
     """Call `compute` with the name of an implementation; "auto" chooses one.
 
     In a TensorFlow graph with unknown sizes, "auto" chooses when the graph runs; under XLA or while
-    recording, it takes the implementation for many pairs.
-
-    Args:
-        compute: takes "reference", "blockwise" or "compiled".
-        implementation: one of `CODA_IMPLEMENTATIONS`.
-        query: (..., T, D).
-        key: (..., S, D).
-        alpha: factor of the similarity.
-        beta: factor of the distance.
-        has_bias: whether a bias is added to E.
-        value_features: number of features of all values together.
-
-    Raises:
-        ValueError: an unknown name, or "compiled" where it cannot run.
+    recording, it takes the implementation for many pairs. `value_features` is the number of
+    features of all values together. An unknown name, or "compiled" where it cannot run, is a
+    `ValueError`.
     """
     check_choice(implementation, CODA_IMPLEMENTATIONS, "implementation")
     along_keys = any(

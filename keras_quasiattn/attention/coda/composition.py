@@ -46,18 +46,7 @@ _DERIVATIVES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Composition:
-    """The options of eqs. 3–6 of the CoDA paper and of its ablation.
-
-    Args:
-        similarity: "tanh" or "sigmoid", applied to E.
-        gate: "sigmoid", "tanh", "arctan" or "algebraic" (x/√(1+x²)), applied to N.
-        gate_range: "scaled" doubles a sigmoid gate, so that it spans 0 … 1 (eq. 5), and leaves
-            other gates as they are; "centered" subtracts the mean of N (eq. 4); "raw" does neither.
-        center_similarity: subtract the mean of E (eq. 6).
-
-    Raises:
-        ValueError: an option has an unknown value.
-    """
+    """The options of eqs. 3–6 of the CoDA paper and of its ablation, as in `ops.coda_attention`."""
 
     similarity: str = "tanh"
     gate: str = "sigmoid"
@@ -95,20 +84,12 @@ class Composition:
         gate = GATES[self.gate](negative_distance)
         return SIMILARITIES[self.similarity](similarity), 2 * gate if self.doubles_gate else gate
 
-    def weights(self, similarity: Tensor, negative_distance: Tensor) -> Tensor:
-        """Return M from E and N, which are as in `factors`."""
-        similarity, gate = self.factors(similarity, negative_distance)
-        return similarity * gate
-
 
 @dataclasses.dataclass(frozen=True)
 class WeightRule:
     """M = scale · similarity(E) · gate(N), with functions given by name, and its derivatives.
 
-    Args:
-        similarity: a name in `SIMILARITIES`, "identity", or None where M does not depend on E.
-        gate: a name in `GATES`, "identity", or None where M does not depend on N.
-        scale: 2 for a doubled sigmoid gate, else 1.
+    A name of None means that M does not depend on E or N; `scale` is 2 for a doubled sigmoid gate.
     """
 
     similarity: str | None

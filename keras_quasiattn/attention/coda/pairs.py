@@ -26,22 +26,10 @@ Tensor = Any
 class Pairs:
     """Two sequences, and the options by which each pair of positions gets its weight.
 
-    Args:
-        query: (..., T, D), what E compares; F_E(A) in the paper.
-        key: (..., S, D), F_E(B).
-        distance_query: (..., T, F), what the distance compares; F_N(A).
-        distance_key: (..., S, F), F_N(B).
-        composition: the functions of E and N, and which of them are centred.
-        alpha: factor of E: a number, or a tensor that broadcasts to (..., T, S).
-        beta: factor of the distance: a number, or a tensor that broadcasts to (..., T, S).
-        bias: floats (..., T or 1, S or 1), added to E, or None.
-        mask: boolean that broadcasts to (..., T, S), or None.
-        row_mask: boolean (..., T), or None.
-        key_mask: boolean (..., S), or None.
-        is_causal: query i attends to keys 0 … i only.
-        mean_per_query: take means over the keys of each query, not over all pairs.
-        dropout: fraction of the weights to drop.
-        dropout_seed: two integers, needed for dropout.
+    The options are as for `ops.coda_attention`. `query` and `key` are what E compares, F_E in the
+    paper, `distance_query` (..., T, F) and `distance_key` (..., S, F) what the distance compares,
+    F_N. `mask` broadcasts to (..., T, S); `row_mask` (..., T) and `key_mask` (..., S) hide
+    positions. With `mean_per_query`, means are over the keys of each query.
     """
 
     query: Tensor
@@ -61,13 +49,10 @@ class Pairs:
     dropout_seed: Tensor | None = None
 
     def weights(self, distances: str = "reference") -> Tensor:
-        """Return M = similarity(E) ⊙ gate(N) before dropout, 0 where masked (CoDA paper, eqs. 1–6).
+        """Return M = similarity(E) ⊙ gate(N), (..., T, S), 0 where masked, before dropout.
 
-        Args:
-            distances: the `implementation` of `pairwise_l1`.
-
-        Returns:
-            (..., T, S), float64 if all inputs are, otherwise float32.
+        `distances` is the `implementation` of `pairwise_l1`. M is float64 if all inputs are,
+        otherwise float32.
         """
         products = dot_products(self.query, self.key)  # (..., T, S)
         # (..., T, S)

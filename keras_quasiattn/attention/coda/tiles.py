@@ -31,15 +31,9 @@ Tensor = Any
 class TileMasks:
     """Masks of a (B, T, S) problem, each kept in its own shape and not broadcast to (B, T, S).
 
-    Args:
-        lead: the leading lengths, whose product is B.
-        target: T.
-        source: S.
-        size: keys per tile, an integer or an integer tensor.
-        key_mask: (B, 1, S) or None.
-        row_mask: (B, T, 1) or None.
-        full_mask: (..., T, S) with the rank of (*lead, T, S), or None.
-        is_causal: query i attends to keys 0 … i only.
+    `lead` are the leading lengths, whose product is B, and `size` is the keys of a tile, perhaps a
+    tensor. The masks are `key_mask` (B, 1, S), `row_mask` (B, T, 1), and `full_mask` (..., T, S)
+    with the rank of (*lead, T, S).
     """
 
     lead: tuple[Any, ...]
@@ -98,13 +92,8 @@ OF_PAIRS = ("alpha", "beta", "bias")  # (…, T, S), or with length 1 in place o
 class TiledWeights:
     """How tiles of M are computed: all but the tensors that have gradients.
 
-    Args:
-        rule: how M is composed; E or N is not computed if the rule does not use it.
-        masks: which pairs attend.
-        dropout: fraction of M to drop.
-        dropout_keys: (B,) integers, or None.
-        bias_lead: the lengths that the first axis of "bias" merges; each is 1 or the
-            length in the masks' `lead`.
+    `dropout_keys` are (B,) integers. `bias_lead` are the lengths that the first axis of "bias"
+    merges, each 1 or as in the `lead` of `masks`.
     """
 
     rule: WeightRule
@@ -136,10 +125,7 @@ class Tile:
 
 
 class Tiles:
-    """The tensors of one pass, with the key axis padded to whole tiles.
-
-    The arguments are as for `tiled_sums`.
-    """
+    """The tensors of one pass, as for `tiled_sums`, with the key axis padded to whole tiles."""
 
     def __init__(self, weights: TiledWeights, tensors: dict[str, Tensor]) -> None:
         masks = weights.masks
@@ -211,19 +197,13 @@ class Tiles:
 
 
 def tiled_sums(weights: TiledWeights, tensors: dict[str, Tensor]) -> tuple[Tensor, ...]:
-    """Return M · value, and Mᵀ · other_value if it is given, without the whole of M.
+    """Return M · value (B, T, V), and Mᵀ · other_value (B, S, W) if it is given.
 
-    Args:
-        weights: how M is composed.
-        tensors: "query" (B, T, D), "key" (B, S, D), "distance_query" (B, T, F), "distance_key"
-            (B, S, F), "value" (B, S, V), "beta" (B, T, 1) or (B, T, S). Optional: "alpha" in the
-            shapes of "beta", unless "query" is multiplied by it already; "bias" (L, T or 1, S or 1)
-            with the `bias_lead` of `weights`, added to E; "similarity_offset" and "distance_offset"
-            (B, T, 1), subtracted from E and N; "other_value" (B, T, W). All in one dtype; all get
-            gradients.
-
-    Returns:
-        (B, T, V), and (B, S, W) if "other_value" is given.
+    The tensors are "query" (B, T, D), "key" (B, S, D), "distance_query" (B, T, F), "distance_key"
+    (B, S, F), "value" (B, S, V) and "beta" (B, T, 1) or (B, T, S). Optional are "alpha" in the
+    shapes of "beta", unless "query" is multiplied by it already; "bias" (L, T or 1, S or 1), added
+    to E; "similarity_offset" and "distance_offset" (B, T, 1), subtracted from E and N; and
+    "other_value" (B, T, W). All have one dtype, and get gradients.
     """
     names = tuple(tensors)
     batch, target = ops.shape(tensors["beta"])[:2]
@@ -285,10 +265,7 @@ def _sums(tiles: Tiles) -> list[Tensor]:
 def _gradients(
     tiles: Tiles, upstream: Tensor, other_upstream: Tensor | None = None
 ) -> dict[str, Tensor]:
-    """Return the gradients of all tensors.
-
-    A tensor with a key axis gets its gradient tile by tile; any other gets the sum over the tiles.
-    """
+    """Return the gradients of all tensors: tile by tile where there is a key axis, else sums."""
     if other_upstream is not None:
         other_upstream = pad_axis(other_upstream, 1, tiles.masks.padded_source)
     # For tensors with a key axis: that axis, and the shape of one tile.

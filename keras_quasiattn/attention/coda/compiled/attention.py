@@ -86,11 +86,7 @@ def _affine(x: Any, sign: Any, factors: Any, offsets: Any, out: Any) -> None:
 def _affine_gradient(
     slope: Any, x: Any, sign: Any, factors: Any, d_factors: Any, d_offsets: Any
 ) -> None:
-    """Return the gradient of `_affine`.
-
-    Turns `slope` from the gradient of its result into the gradient of x, and writes the gradients
-    of factors and offsets to `d_factors` and `d_offsets`.
-    """
+    """Turn `slope`, the gradient of the result of `_affine`, into that of x; write the others."""
     for r in range(x.shape[0]):
         factor, total, shift = sign * factors[r, 0], sign * 0, sign * 0
         for i in range(x.shape[1]):
@@ -102,7 +98,7 @@ def _affine_gradient(
 
 @njit(**LOOP)
 def _compose(p: Any, space: Any) -> None:
-    """Compute E, N and their functions for one block, in the buffers of `space`.
+    """Compute E, N and their functions for one block.
 
     work[0, 1] = E, N; work[2, 3] = dot products, distances; work[4, 5] = f(E), g(N).
     """

@@ -19,7 +19,7 @@ LOOP: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "_
 class Problem(NamedTuple):
     """Arrays of a (B, T, S) problem, and the options of its weights.
 
-    An unused array of the first ten has no features, (B, ·, 0); other unused arrays are empty.
+    Unused arrays are empty; the first ten are then (B, ·, 0).
     """
 
     query: Any  # (B, T, D)
@@ -161,10 +161,7 @@ def load_rows(p: Any, b: int, t: int, rows: Any) -> None:
 
 @njit(**LOOP)
 def load_columns(p: Any, b: int, s: int, columns: Any, keys: Any) -> None:
-    """Copy the columns of a block from column s on, with zeros where the key is masked.
-
-    `keys` becomes the same with features first, except the values.
-    """
+    """Copy the columns of a block from column s on, masked keys as 0, and their transposes."""
     load(p.key[b], s, columns.key)
     if not p.compares_same:
         load(p.distance_key[b], s, columns.distance_key)

@@ -22,13 +22,8 @@ Shape = Sequence[Any]
 class Settings(NamedTuple):
     """The options of a layer, the same in every call.
 
-    Args:
-        similarity: a name in `FUNCTION_CODES`, or None if M does not depend on E.
-        gate: the same for N.
-        scale: factor of M.
-        is_causal: row t attends to columns 0 … t only.
-        dropout: fraction of M to drop.
-        compares_same: N compares the same arrays as E, "query" and "key".
+    `similarity` and `gate` are names in `FUNCTION_CODES`, or None if M does not depend on E or N.
+    With `compares_same`, N compares the same arrays as E, "query" and "key".
     """
 
     similarity: str | None
@@ -42,12 +37,8 @@ class Settings(NamedTuple):
 class Call(NamedTuple):
     """The options of a call and the names of its arrays, which follow in that order.
 
-    Args:
-        settings: the options.
-        names: the arrays that have gradients, by their names in `Passes`.
-        masks: the arrays that have none.
-        may_be_tensors: whether a program that leaves this process may compute the same with
-            tensors, as "auto" does; otherwise it is an error.
+    `names` have gradients, `masks` have none. `may_be_tensors` says whether a program that leaves
+    this process may compute with tensors instead; otherwise it is an error.
     """
 
     settings: Settings

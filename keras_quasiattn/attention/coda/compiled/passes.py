@@ -30,14 +30,10 @@ def _whole(length: int, size: int) -> int:
 class Passes:
     """The forward and backward pass over one set of arrays.
 
-    Args:
-        settings: how M is composed.
-        arrays: by the names of `Problem`, in one dtype, float32 or float64. Required: "value"
-            (B, S, V), "beta" (B, T, 1), and "alpha" (B, T, 1) if "query" is given. Optional: the
-            others up to "distance_offset"; boolean "key_mask" (B, 1, S or more), "row_mask"
-            (B, T, 1), and "full_mask" (masks, T, S or more) with integers "full_index" (B,);
-            integers "dropout_keys" (B,).
-        spread: runs shares of the loops on several threads.
+    `arrays` are named as in `Problem` and have one dtype, float32 or float64. Required are "value"
+    (B, S, V) and "beta" (B, T, 1), and "alpha" (B, T, 1) if "query" is given. Masks are boolean:
+    "key_mask" (B, 1, S or more), "row_mask" (B, T, 1), and "full_mask" (masks, T, S or more) with
+    integers "full_index" (B,). `spread` runs shares of the loops on several threads.
     """
 
     def __init__(self, settings: Settings, arrays: dict[str, Array], spread: Spread) -> None:
@@ -103,10 +99,7 @@ class Passes:
         self.spread(share, self.problem.value.shape[0] * self.chunks)
 
     def forward(self, out: Sequence[Array] | None = None) -> Sequence[Array]:
-        """Return M · value (B, T, V), and Mᵀ · other_value (B, S, W) if it is given.
-
-        With `out`, they are written there.
-        """
+        """Return M · value (B, T, V), and Mᵀ · other_value (B, S, W), or write them to `out`."""
         width = self.problem.other_value.shape[2]
         shapes: list[tuple[int, ...]] = [
             (self.batch, self.target, self.problem.value.shape[2]),
@@ -122,10 +115,7 @@ class Passes:
         names: tuple[str, ...],
         out: Sequence[Array] | None = None,
     ) -> Sequence[Array]:
-        """Return the gradients of `names`, from the gradients of the results of `forward`.
-
-        With `out`, they are written there.
-        """
+        """Return the gradients of `names` from those of `forward`'s results, or write them."""
         g, g_other = (*upstreams, self._nothing("value"))[:2]
         given = {GIVEN.index(name): x for name, x in zip(names, out or (), strict=False)}
         found = self._results([self._result_shape(name) for name in GIVEN], given)

@@ -20,8 +20,7 @@ def compiled_sums(
 ) -> tuple[Tensor, ...]:
     """Like `coda.tiles.tiled_sums`, with "alpha" and "beta" (B, T, 1).
 
-    If the distance compares the tensors "query" and "key" themselves, the loops read each once and
-    return one gradient of it. `may_be_tensors` is as in `Call`.
+    Tensors that both E and N compare are read once and get one gradient.
     """
     same = "query" in tensors and all(
         tensors[name] is tensors.get(f"distance_{name}") for name in ("query", "key")

@@ -55,8 +55,7 @@ _handle: Tensor | None = None
 def _forbid_export() -> None:
     """Make it an error to save a graph that calls compiled loops, which only this process has.
 
-    The graph captures a resource that no object tracks. TensorFlow refuses to save such a graph,
-    and its error names the resource.
+    The graph captures a resource that nothing tracks, and TensorFlow's error names it.
     """
     global _handle
     if tf.executing_eagerly():

@@ -111,11 +111,7 @@ def _arrays(tensors: Sequence[Tensor]) -> list[Any]:
 
 
 def _over_team(share: Share, most: int) -> None:
-    """Call `share` on the threads of PyTorch's own operations.
-
-    After an operation, these wait for the next by asking again and again, and would take the cores
-    from the threads of any other pool.
-    """
+    """Call `share` on PyTorch's own threads, which would take the cores from those of a pool."""
     count = max(1, min(torch.get_num_threads(), most))
     team = _team()
     if count == 1 or team is None:
@@ -125,9 +121,7 @@ def _over_team(share: Share, most: int) -> None:
 
     def run(_: Any) -> None:
         try:
-            share(
-                number(), size()
-            )  # there may be fewer than asked for, such as within another team
+            share(number(), size())  # there may be fewer than asked for, as in another team
         except BaseException as error:  # C code would only print it
             errors.append(error)
 

@@ -27,14 +27,10 @@ def _power(features: int) -> int:
 
 
 def own_size(width: int, values: int) -> int:
-    """Return how many positions a program owns, so that its tensors fit its shared memory.
+    """Return how many positions a program owns, so that its tensors fit 227 KiB of shared memory.
 
-    That is 227 KiB on the GPUs that this runs on. With exact products, the gradients need at most
-    (width + values + 16) KiB for 128 positions, in proportion to these.
-
-    Args:
-        width: features of queries and keys, a power of two.
-        values: features of all values together, a power of two.
+    The gradients need at most (width + values + 16) KiB for 128 positions, where `width` is the
+    number of features of queries and keys, and `values` that of all values, both powers of two.
     """
     return 128 if width + values <= 192 else 64 if width + values <= 384 else 32
 
@@ -52,10 +48,7 @@ def _transposed(x: Tensor) -> Tensor:
 
 
 class Problem:
-    """The inputs of both kernels: the two sequences are the "query" side and the "key" side.
-
-    The arguments are as for `forward`.
-    """
+    """The inputs of both kernels: the two sequences are the "query" side and the "key" side."""
 
     def __init__(self, settings: Settings, tensors: dict[str, Tensor]) -> None:
         self.tensors, value = tensors, tensors["value"]
@@ -97,11 +90,7 @@ class Problem:
         pooled = [tensors[one].shape[2] for one in ("value", "other_value") if one in tensors]
         self.own_size = own_size(self.sides["key"].shape[2], _power(sum(pooled)))
         exact = torch.get_float32_matmul_precision() == "highest"
-        self.numbers = (
-            mask_size,
-            round(settings.dropout * (1 << 24)),
-            1 / (1 - settings.dropout),
-        )
+        self.numbers = (mask_size, round(settings.dropout * (1 << 24)), 1 / (1 - settings.dropout))
         self.options = {
             "similarity": settings.similarity,
             "gate": settings.gate,
@@ -140,26 +129,18 @@ class Problem:
         padded = _padded(values)
         output = padded.new_empty((self.batch, self.features[own].shape[2], padded.shape[2]))
         self.launch(
-            sums_kernel,
-            own,
-            padded,
-            output,
-            value_width=padded.shape[2],
-            tile_size=SUMS_TILE,
+            sums_kernel, own, padded, output, value_width=padded.shape[2], tile_size=SUMS_TILE
         )
         return output[:, : self.lengths[own], : values.shape[2]].contiguous()
 
     def gradients(
         self, own: str, own_slopes: Tensor, other_slopes: Tensor, pooled_slopes: Tensor | None
     ) -> dict[str, Tensor]:
-        """Return the gradients of one side.
+        """Return the gradients of one side, "query" or "key".
 
-        Args:
-            own: "query" or "key".
-            own_slopes: (B, own positions, n); dM is its product with `other_slopes`.
-            other_slopes: (B, other positions, n).
-            pooled_slopes: (B, other positions, V); its sum by M is the gradient of what the other
-                side pools. None if it pools nothing.
+        dM is the product of `own_slopes` (B, own positions, n) and `other_slopes` (B, other
+        positions, n). The sum of `pooled_slopes` (B, other positions, V) by M is the gradient of
+        what the other side pools, if it pools anything.
         """
         has_values = pooled_slopes is not None
         own_slopes, other_slopes = _padded(own_slopes), _padded(other_slopes)
@@ -200,9 +181,7 @@ class Problem:
 def forward(settings: Settings, tensors: dict[str, Tensor]) -> list[Tensor]:
     """Return M · value (B, T, V), and Mᵀ · other_value (B, S, W) if it is given.
 
-    Args:
-        settings: how M is composed.
-        tensors: as for `Passes`, float32 on one device.
+    `tensors` are as for `Passes`, float32 on one device.
     """
     problem = Problem(settings, tensors)
     outputs = [problem.sums("query", problem.value)]
@@ -214,13 +193,7 @@ def forward(settings: Settings, tensors: dict[str, Tensor]) -> list[Tensor]:
 def backward(
     settings: Settings, upstreams: Sequence[Tensor], tensors: dict[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Return a gradient by the name of each tensor that has one, from those of `forward`'s results.
-
-    Args:
-        settings: as for `forward`.
-        upstreams: the gradients of the results of `forward`.
-        tensors: as for `forward`.
-    """
+    """Return a gradient by the name of each tensor that has one, from those of the results."""
     problem = Problem(settings, tensors)
     # dM = upstream · valueᵀ + other_value · other_upstreamᵀ, as one product.
     of_query, of_key, pooled = [upstreams[0]], [problem.value], None

@@ -1,13 +1,10 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls
 """CoDA's two kernels for NVIDIA GPUs, in Triton: sums by M, and gradients.
 
-A program owns `own_size` positions of one sequence, a thread each, and goes through the other
-sequence in tiles. Every tile of M is computed again in the backward pass, once for the gradients of
-the queries and once for those of the keys, so nothing is added atomically and results do not change
-from run to run. No (T, S) matrix is in memory.
-
-A thread keeps its whole column of a tile in registers. The distance then costs two instructions for
-each feature of a pair (subtract, and add the absolute value), and its gradient three.
+A program owns `own_size` positions of one sequence, a thread each, and goes through the other in
+tiles, so that a thread keeps its column of a tile in registers. The backward pass computes every
+tile twice, for the gradients of queries and of keys: nothing is added atomically, and results do
+not change from run to run. No (T, S) matrix is in memory.
 """
 
 import triton

@@ -1,8 +1,7 @@
 """Inner loops in vector instructions, with sums that stay in registers.
 
-Numba's own vectoriser stores and reloads a sum in every step and takes twice as long, so these
-loops use LLVM's vector types. Strides are free, except that the columns of `y`, of the sums and, in
-`add_signs`, of `x` must be adjacent.
+Numba's own vectoriser stores and reloads a sum in every step and takes twice as long. The columns
+of `y`, of the sums and, in `add_signs`, of `x` must be adjacent.
 """
 
 from collections.abc import Callable

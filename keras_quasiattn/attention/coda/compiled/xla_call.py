@@ -1,7 +1,6 @@
 """The foreign function of XLA that runs a call of the compiled loops.
 
-XLA calls it on a thread of its own with the C structures of `xla/ffi/api/c_api.h`, of which
-`ctypes` describes the fields up to the last one that is read here.
+XLA calls it on a thread of its own with the C structures of `xla/ffi/api/c_api.h`.
 """
 
 import atexit
@@ -37,88 +36,54 @@ def _call(text: bytes) -> tuple[Call, bool]:
     return Call(Settings(*settings), tuple(names), tuple(masks), may_be_tensors), backward
 
 
-class _Extension(Structure):
-    _fields_ = [("size", c_size_t), ("type", c_int), ("next", c_void_p)]
+def _structure(*fields: tuple[str, Any]) -> Any:
+    """Return a C structure that begins with its size, up to the last field that is read here."""
+    return type("Structure_", (Structure,), {"_fields_": [("size", c_size_t), *fields]})
 
 
-class _Version(Structure):
-    _fields_ = [("size", c_size_t), ("extension", c_void_p), ("major", c_int), ("minor", c_int)]
-
-
-class _Metadata(Structure):
-    _fields_ = [("size", c_size_t), ("version", _Version), ("traits", c_uint32)]
+_NEXT = ("extension", c_void_p)
+_Extension = _structure(("type", c_int), ("next", c_void_p))
+_Version = _structure(_NEXT, ("major", c_int), ("minor", c_int))
+_Metadata = _structure(("version", _Version), ("traits", c_uint32))
+_ErrorArguments = _structure(_NEXT, ("message", c_char_p), ("code", c_int))
+_Api = _structure(
+    _NEXT,
+    ("version", _Version),
+    ("internal", c_void_p),
+    ("create_error", ctypes.CFUNCTYPE(c_void_p, POINTER(_ErrorArguments))),
+)
+_Buffer = _structure(
+    _NEXT, ("dtype", c_int), ("data", c_void_p), ("rank", c_int64), ("shape", POINTER(c_int64))
+)
+_Buffers = _structure(
+    _NEXT, ("count", c_int64), ("types", c_void_p), ("buffers", POINTER(POINTER(_Buffer)))
+)
 
 
 class _MetadataExtension(Structure):
     _fields_ = [("base", _Extension), ("metadata", POINTER(_Metadata))]
 
 
-class _ErrorArguments(Structure):
-    _fields_ = [
-        ("size", c_size_t),
-        ("extension", c_void_p),
-        ("message", c_char_p),
-        ("code", c_int),
-    ]
-
-
-class _Api(Structure):
-    _fields_ = [
-        ("size", c_size_t),
-        ("extension", c_void_p),
-        ("version", _Version),
-        ("internal", c_void_p),
-        ("create_error", ctypes.CFUNCTYPE(c_void_p, POINTER(_ErrorArguments))),
-    ]
-
-
-class _Buffer(Structure):
-    _fields_ = [
-        ("size", c_size_t),
-        ("extension", c_void_p),
-        ("dtype", c_int),
-        ("data", c_void_p),
-        ("rank", c_int64),
-        ("shape", POINTER(c_int64)),
-    ]
-
-
-class _Buffers(Structure):
-    _fields_ = [
-        ("size", c_size_t),
-        ("extension", c_void_p),
-        ("count", c_int64),
-        ("types", c_void_p),
-        ("buffers", POINTER(POINTER(_Buffer))),
-    ]
-
-
 class _Text(Structure):
     _fields_ = [("start", c_void_p), ("length", c_size_t)]
 
 
-class _Attributes(Structure):
-    _fields_ = [
-        ("size", c_size_t),
-        ("extension", c_void_p),
-        ("count", c_int64),
-        ("types", c_void_p),
-        ("names", c_void_p),
-        ("values", POINTER(POINTER(_Text))),
-    ]
-
-
-class _Frame(Structure):
-    _fields_ = [
-        ("size", c_size_t),
-        ("extension", POINTER(_MetadataExtension)),
-        ("api", POINTER(_Api)),
-        ("context", c_void_p),
-        ("stage", c_int),
-        ("arguments", _Buffers),
-        ("results", _Buffers),
-        ("attributes", _Attributes),
-    ]
+_Attributes = _structure(
+    _NEXT,
+    ("count", c_int64),
+    ("types", c_void_p),
+    ("names", c_void_p),
+    ("values", POINTER(POINTER(_Text))),
+)
+_Frame = _structure(
+    ("extension", POINTER(_MetadataExtension)),
+    ("api", POINTER(_Api)),
+    ("context", c_void_p),
+    ("stage", c_int),
+    ("arguments", _Buffers),
+    ("results", _Buffers),
+    ("attributes", _Attributes),
+)
 
 
 _view = ctypes.pythonapi.PyMemoryView_FromMemory
@@ -126,7 +91,7 @@ _view.restype, _view.argtypes = ctypes.py_object, [c_void_p, ctypes.c_ssize_t, c
 _WRITE = 0x200
 
 
-def _array(buffer: _Buffer) -> Any:
+def _array(buffer: Any) -> Any:
     """Return the memory of a buffer as an array."""
     shape, dtype = buffer.shape[: buffer.rank], np.dtype(_DTYPES[buffer.dtype])
     size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
@@ -135,7 +100,7 @@ def _array(buffer: _Buffer) -> Any:
     return np.frombuffer(_view(buffer.data, size, _WRITE), dtype).reshape(shape)
 
 
-def _arrays(buffers: _Buffers) -> list[Any]:
+def _arrays(buffers: Any) -> list[Any]:
     return [_array(buffers.buffers[number].contents) for number in range(buffers.count)]
 
 
@@ -157,7 +122,7 @@ def _handler(pointer: Any) -> Any:
     return None
 
 
-def _run(text: bytes, frame: _Frame) -> None:
+def _run(text: bytes, frame: Any) -> None:
     call, backward = _call(text)
     arrays, out = _arrays(frame.arguments), _arrays(frame.results)
     if backward:
