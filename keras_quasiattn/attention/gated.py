@@ -24,12 +24,7 @@ from keras_quasiattn.core.quantized_parts import QuantizedParts
 from keras_quasiattn.core.randomness import gumbel_noise, uniform_noise
 from keras_quasiattn.core.recording import record
 from keras_quasiattn.core.score_bias import hide_where_infinite
-from keras_quasiattn.core.tensors import (
-    as_dtype,
-    check_choice,
-    compute_dtype,
-    per_position,
-)
+from keras_quasiattn.core.tensors import as_dtype, check_choice, compute_dtype, per_position
 
 Tensor = Any
 

@@ -9,12 +9,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from keras_quasiattn.attention.base import (
-    Attention,
-    ShowsOptions,
-    for_any_length,
-    training_call,
-)
+from keras_quasiattn.attention.base import Attention, ShowsOptions, for_any_length, training_call
 from keras_quasiattn.attention.start import Start
 from keras_quasiattn.core import recording
 from keras_quasiattn.core.arguments import (
@@ -822,12 +817,7 @@ class KnownInputs:
 
     @classmethod
     def unless_all_is_seen(
-        cls,
-        bias: Tensor,
-        query: Tensor,
-        value: Tensor,
-        key: Tensor | None,
-        *masks: Tensor | None,
+        cls, bias: Tensor, query: Tensor, value: Tensor, key: Tensor | None, *masks: Tensor | None
     ) -> "KnownInputs":
         """Search only if the bias hides pairs; otherwise all positions count as finite."""
 

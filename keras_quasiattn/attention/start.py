@@ -46,11 +46,7 @@ class Start(QuantizedParts, keras.layers.Layer):
     """
 
     def __init__(
-        self,
-        own: Any,
-        attention: str,
-        options: dict[str, Any] | None = None,
-        form: str = "added",
+        self, own: Any, attention: str, options: dict[str, Any] | None = None, form: str = "added"
     ) -> None:
         super().__init__(name="start", dtype=own.dtype_policy, autocast=False)
         check_choice(attention, sorted(ATTENTIONS), "attention")

@@ -21,10 +21,7 @@ class SwappedModel:
     def get_config(self) -> dict[str, Any]:
         """Return the model's configuration as it was before the swap, and the swap."""
         config = {**self._serialized["config"], "name": self.name}
-        return {
-            "model": {**self._serialized, "config": config},
-            **dataclasses.asdict(self._swap),
-        }
+        return {"model": {**self._serialized, "config": config}, **dataclasses.asdict(self._swap)}
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:

@@ -23,11 +23,7 @@ from keras_quasiattn.models.seq2seq import Seq2Seq
 from keras_quasiattn.models.siamese_classifier import SiameseClassifier
 from keras_quasiattn.models.swap_attention import swap_attention
 from keras_quasiattn.models.text_classifier import TextClassifier
-from keras_quasiattn.models.transformer import (
-    CausalTransformer,
-    Transformer,
-    TransformerClassifier,
-)
+from keras_quasiattn.models.transformer import CausalTransformer, Transformer, TransformerClassifier
 from keras_quasiattn.sizes import TRANSFORMER_SIZES, TRANSFORMER_TRAINING
 
 __all__ = [

@@ -14,11 +14,7 @@ from keras_quasiattn.layers.recurrence import (
     bidirectional,
     with_one_real_position,
 )
-from keras_quasiattn.models.functional_model import (
-    EmbeddingModel,
-    is_real,
-    layer_maker,
-)
+from keras_quasiattn.models.functional_model import EmbeddingModel, is_real, layer_maker
 
 Tensor = Any
 Shape = tuple[int | None, ...]

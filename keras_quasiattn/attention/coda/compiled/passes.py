@@ -110,10 +110,7 @@ class Passes:
         return self._finished(found[: 2 if width else 1], out)
 
     def backward(
-        self,
-        upstreams: Sequence[Array],
-        names: tuple[str, ...],
-        out: Sequence[Array] | None = None,
+        self, upstreams: Sequence[Array], names: tuple[str, ...], out: Sequence[Array] | None = None
     ) -> Sequence[Array]:
         """Return the gradients of `names` from those of `forward`'s results, or write them."""
         g, g_other = (*upstreams, self._nothing("value"))[:2]
