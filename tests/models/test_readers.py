@@ -170,7 +170,7 @@ def test_words_are_told_of_matches_and_their_frequency() -> None:
         "exact_match": True,
         "frequency": True,
     }
-    model = Reader(Shown, features, dtype="float32")
+    model = Reader(Shown, {**features, "kwargs": {"dtype": "float32"}})
     forms = np.array([[40, 41, 40, 43, 42]]), np.array([[43, 40, 42]])  # 42 stands at padding
     ids = np.array([[1, 1, 3, 4, 0]]), np.array([[1, 5, 0]])
     given = {
