@@ -91,7 +91,7 @@ def test_mask_of_the_models_logits_makes_it_the_mean_over_real_tokens(batch) -> 
 
 @pytest.mark.parametrize("smoothing", [-0.1, 1.0, float("nan")])
 def test_share_out_of_range_is_named(smoothing: float) -> None:
-    with pytest.raises(ValueError, match=rf"`label_smoothing` must be a number in \[0, 1\).*{smoothing}"):
+    with pytest.raises(ValueError, match=rf"`label_smoothing` must be a number.*{smoothing}"):
         SequenceCrossentropy(label_smoothing=smoothing)
 
 
