@@ -10,6 +10,7 @@ import tiny_pairs
 import tiny_texts
 
 from keras_quasiattn.lab.tasks import Task, get
+from keras_quasiattn.lab.text.byte_pair_tokenizer import byte_characters
 
 SPECIAL = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = [
@@ -35,6 +36,7 @@ SIZES: dict[str, Any] = {
 FAMILIES: dict[str, dict[str, Any]] = {
     "BertBackbone": {},
     "DistilBertBackbone": {},
+    "RobertaBackbone": {},
     "ElectraBackbone": {"vocab_size": len(VOCABULARY), "embedding_dim": 8},
 }
 # For a run of `tiny_texts` or `tiny_pairs`.
@@ -51,6 +53,18 @@ SETTINGS = {
 CARD = "---\nlicense: apache-2.0\ntags: [tiny]\n---\n# Tiny\n"
 
 
+def byte_pairs() -> tuple[dict[str, int], list[str]]:
+    """The ids and the merges of a RoBERTa that knows `WORDS` with a space before them."""
+    merges = dict[str, None]()
+    for word in WORDS:
+        letters = [byte_characters()[byte] for byte in f" {word}".encode()]
+        for end in range(1, len(letters)):
+            merges[f"{''.join(letters[:end])} {letters[end]}"] = None
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", *byte_characters().values()]
+    pieces += [merge.replace(" ", "") for merge in merges]
+    return {piece: number for number, piece in enumerate([*pieces, "<mask>"])}, list(merges)
+
+
 def write(folder: Path, family: str = "BertBackbone", **sizes: Any) -> Path:
     """The folder, with an encoder of this family in KerasHub's format."""
     import keras_hub
@@ -59,9 +73,14 @@ def write(folder: Path, family: str = "BertBackbone", **sizes: Any) -> Path:
     kind = getattr(keras_hub.models, family)
     known = inspect.signature(kind).parameters
     given = {name: one for name, one in {**SIZES, **FAMILIES[family]}.items() if name in known}
+    files: dict[str, Any] = {"vocabulary": VOCABULARY, "lowercase": True}
+    if family == "RobertaBackbone":
+        ids, merges = byte_pairs()
+        files = {"vocabulary": ids, "merges": merges}
+        given["vocabulary_size"] = len(ids)
     kind(**given, **sizes).save_to_preset(str(folder))
     tokenizer = getattr(keras_hub.models, family.replace("Backbone", "Tokenizer"))
-    tokenizer(vocabulary=VOCABULARY, lowercase=True).save_to_preset(str(folder))
+    tokenizer(**files).save_to_preset(str(folder))
     (folder / "README.md").write_text(CARD, encoding="utf-8")
     return folder
 

@@ -12,12 +12,16 @@ import keras
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.extras import require
 from keras_quasiattn.lab.tasks.encoder_place import check_place
+from keras_quasiattn.lab.tasks.encoder_text import Tokenizer
+from keras_quasiattn.lab.text.byte_pair_files import read_byte_pairs
+from keras_quasiattn.lab.text.byte_pair_tokenizer import BytePairTokenizer
 from keras_quasiattn.lab.text.encoder_tokenizer import EncoderTokenizer
 from keras_quasiattn.manifest import hashes
 
 _FORMAT = 1
 # The files that may hold the weights of a preset: those of other libraries, and KerasHub's.
 _WEIGHTS = ("model.safetensors", "model.weights.h5")
+_BYTE_PAIRS = "RobertaBackbone"  # the family whose tokenizer is `BytePairTokenizer`
 _INPUTS = {"token_ids", "padding_mask", "segment_ids"}
 _UNKNOWN = "unknown"
 
@@ -35,6 +39,8 @@ class Encoder:
         lowercase: whether its tokenizer drops the case of letters.
         strip_accents: whether its tokenizer drops their accents.
         length: the most ids of an input that the task's model reads.
+        byte_pairs: whether its tokenizer is RoBERTa's, of merges of bytes.
+        padding_id: the encoder's own id of padding, which is 0 in a run; its own 0 is this there.
     """
 
     place: str
@@ -45,6 +51,8 @@ class Encoder:
     lowercase: bool
     strip_accents: bool
     length: int
+    byte_pairs: bool = False
+    padding_id: int = 0
 
     def content(self) -> bytes:
         """Return the content of `encoder.json`."""
@@ -68,6 +76,16 @@ class Encoder:
             raise UserError(f"{file} is damaged, or of a newer keras_quasiattn")
         return found
 
+    def tokenizer(self, pieces: list[str], merges: list[str]) -> Tokenizer:
+        """Return its tokenizer, of its pieces by id and the merges, if it has such.
+
+        Raises:
+            ValueError: the pieces lack a special token.
+        """
+        if self.byte_pairs:
+            return BytePairTokenizer(pieces, merges)
+        return EncoderTokenizer(pieces, self.lowercase, self.strip_accents)
+
     def build(self, dropout: float) -> keras.Model:
         """Return the encoder with random weights, from its inputs to its states (B, L, width)."""
         kind = getattr(_hub().models, self.family)
@@ -89,8 +107,8 @@ class Encoder:
         return states_of(_loaded(self.place, lambda: load(self.place, dropout=dropout)))
 
 
-def load_encoder(place: str) -> tuple[Encoder, list[str]]:
-    """Return the encoder of a place, without weights and with all its positions, and its pieces.
+def load_encoder(place: str) -> tuple[Encoder, list[str], list[str]]:
+    """Return the encoder of a place, without weights, with all its positions, pieces and merges.
 
     Raises:
         UserError: the place has no encoder, or one of another kind.
@@ -102,6 +120,22 @@ def load_encoder(place: str) -> tuple[Encoder, list[str]]:
     inputs = getattr(backbone, "input", None)
     if not isinstance(inputs, dict) or not {"token_ids"} <= inputs.keys() <= _INPUTS:
         raise _unsuitable(place, family, "it does not read one sequence of tokens")
+    kept = {"name", "trainable", "dtype", "dropout"}
+    config = {name: one for name, one in backbone.get_config().items() if name not in kept}
+    found: dict[str, Any] = {
+        "place": place,
+        "sha256": _weights_hash(place),
+        "licence": _licence(place),
+        "family": family,
+        "config": json.loads(json.dumps(config)),
+        "length": config["max_sequence_length"],
+    }
+    if family == _BYTE_PAIRS:
+        pieces, merges, padding = read_byte_pairs(*_byte_pair_files(place))
+        encoder = Encoder(
+            **found, lowercase=False, strip_accents=False, byte_pairs=True, padding_id=padding
+        )
+        return encoder, pieces, merges
     tokenizer = _loaded(place, lambda: models.Tokenizer.from_preset(place))
     if not isinstance(tokenizer, require("keras_hub", "pretrained").tokenizers.WordPieceTokenizer):
         name = type(tokenizer).__name__
@@ -111,21 +145,8 @@ def load_encoder(place: str) -> tuple[Encoder, list[str]]:
         EncoderTokenizer(vocabulary)
     except ValueError as error:
         raise _unsuitable(place, family, str(error)) from error
-    kept = {"name", "trainable", "dtype", "dropout"}
-    config = {name: one for name, one in backbone.get_config().items() if name not in kept}
-    return (
-        Encoder(
-            place=place,
-            sha256=_weights_hash(place),
-            licence=_licence(place),
-            family=family,
-            config=json.loads(json.dumps(config)),
-            lowercase=tokenizer.lowercase,
-            strip_accents=tokenizer.strip_accents,
-            length=config["max_sequence_length"],
-        ),
-        vocabulary,
-    )
+    encoder = Encoder(**found, lowercase=tokenizer.lowercase, strip_accents=tokenizer.strip_accents)
+    return encoder, vocabulary, []
 
 
 def states_of(backbone: keras.Model) -> keras.Model:
@@ -156,7 +177,7 @@ def _loaded(place: str, load: Callable[[], Any]) -> Any:
 def _unsuitable(place: str, family: str, reason: str) -> UserError:
     return UserError(
         f"the encoder {place!r} is a {family}: {reason}; BERT, DistilBERT, ELECTRA and their like "
-        "with a WordPiece vocabulary can be used"
+        "with a WordPiece vocabulary, and RoBERTa, can be used"
     )
 
 
@@ -167,6 +188,15 @@ def _file(place: str, name: str) -> Path | None:
     if not _loaded(place, lambda: utilities.check_file_exists(place, name)):
         return None
     return Path(utilities.get_file(place, name))
+
+
+def _byte_pair_files(place: str) -> tuple[Path, Path]:
+    """Return the files of the ids and of the merges, which have other names in KerasHub's form."""
+    for folder, name in (("", "vocab.json"), ("assets/tokenizer/", "vocabulary.json")):
+        files = [_file(place, f"{folder}{one}") for one in (name, "merges.txt")]
+        if files[0] is not None and files[1] is not None:
+            return files[0], files[1]
+    raise UserError(f"the encoder {place!r} has no vocab.json with a merges.txt")
 
 
 def _weights_hash(place: str) -> str:

@@ -38,6 +38,8 @@ class EncoderClassifier(FunctionalModel):
         num_classes: number of classes.
         separator_id: the id that ends a text.
         dropout: rate in [0, 1) of the dropout before the linear layer. Defaults to 0.1.
+        padding_id: the encoder's own id of padding, for which 0 stands in the inputs, as this id
+            stands for its own 0. Defaults to 0.
         **kwargs: `name`, `trainable` and `dtype` (a policy; the logits are always float32).
 
     Call arguments:
@@ -57,6 +59,7 @@ class EncoderClassifier(FunctionalModel):
         num_classes: int,
         separator_id: int,
         dropout: float = 0.1,
+        padding_id: int = 0,
         **kwargs: Any,
     ) -> None:
         make = self._begin(locals(), positive=("num_classes",), rates=("dropout",))
@@ -67,7 +70,7 @@ class EncoderClassifier(FunctionalModel):
         mask = is_real(ids)  # (B, L)
         ends = ops.cast(ops.equal(ids, separator_id), "int32")
         inputs = {
-            "token_ids": ids,
+            "token_ids": _exchanged(ids, padding_id),
             "padding_mask": ops.cast(mask, "int32"),
             # Of padding, too: it follows the last separator, and is masked.
             "segment_ids": ops.minimum(ops.cumsum(ends, axis=1) - ends, 1),
@@ -89,6 +92,14 @@ class EncoderClassifier(FunctionalModel):
         There are no attention weights: self-attention has no single weight per position.
         """
         return {"logits": self(ops.cast(ids, "int32"), training=False)}
+
+
+def _exchanged(ids: Tensor, padding_id: int) -> Tensor:
+    """Exchange 0 and the encoder's own id of padding."""
+    if padding_id == 0:
+        return ids
+    own = ops.where(ops.equal(ids, padding_id), 0, ids)
+    return ops.where(ops.equal(ids, 0), padding_id, own)
 
 
 def with_attention(encoder: keras.Model, options: Mapping[str, Any], start: str) -> keras.Model:

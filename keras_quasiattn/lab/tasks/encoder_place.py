@@ -19,8 +19,8 @@ _HOSTS = {
     "kaggle": ("api.kaggle.com", ("KAGGLEHUB_CACHE", "~/.cache/kagglehub")),
 }
 _PLACES = (
-    "a folder with config.json, model.safetensors and vocab.txt, a KerasHub preset such as "
-    "bert_tiny_en_uncased, kaggle://ORG/MODEL/keras/NAME, or hf://ORG/MODEL"
+    "a folder with config.json, model.safetensors and vocab.txt, or vocab.json and merges.txt, a "
+    "KerasHub preset such as bert_tiny_en_uncased, kaggle://ORG/MODEL/keras/NAME, or hf://ORG/MODEL"
 )
 
 

@@ -22,12 +22,12 @@ from keras_quasiattn.lab.tasks.encoder_model import (
     with_attention,
 )
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER_FILE
-from keras_quasiattn.lab.tasks.encoder_text import pack, special_ids
+from keras_quasiattn.lab.tasks.encoder_text import Tokenizer, pack, special_ids
 from keras_quasiattn.lab.tasks.task import TokenizedTexts
 from keras_quasiattn.lab.tasks.vocabulary_task import VOCABULARY_FILE, VocabularyTask
-from keras_quasiattn.lab.text.encoder_tokenizer import EncoderTokenizer
 from keras_quasiattn.models.blend_attention import BlendAttention, blends
 
+_MERGES = "merges.txt"
 _BLENDED = 0.5  # the share of the updates in which a blend moves
 
 
@@ -64,10 +64,12 @@ class EncoderReading(VocabularyTask):
             raise UserError.unknown("model.attention_start", options["attention_start"], STARTS)
         self._encoder: Encoder | None = None
         self._pieces: list[str] = []  # the encoder's vocabulary
+        self._merges: list[str] = []  # of pieces, in the vocabulary of a RoBERTa
 
     def _learn(self, texts: list[bytes]) -> list[str]:
         if self._encoder is None:
-            encoder, self._pieces = load_encoder(self.options.model["encoder"])
+            found = load_encoder(self.options.model["encoder"])
+            encoder, self._pieces, self._merges = found
             self._encoder, self._vocabulary = encoder, self._pieces  # to count tokens with
             self._encoder = dataclasses.replace(encoder, length=self._length(encoder.length))
         return self._pieces
@@ -78,7 +80,7 @@ class EncoderReading(VocabularyTask):
         `positions` is the most that the encoder can read.
         """
         columns = self._data.splits["train"].columns.values()
-        most, special = self.options.data["max_length"], special_ids(len(columns))
+        most, special = self.options.data["max_length"], special_ids(self.tokenizer, len(columns))
         if not special < most <= positions:
             raise UserError(
                 f"data.max_length is {most}: it must be {special + 1} to {positions}, the "
@@ -102,7 +104,7 @@ class EncoderReading(VocabularyTask):
 
     @property
     def _special(self) -> int:
-        return special_ids(len(self.sides))
+        return special_ids(self.tokenizer, len(self.sides))
 
     @property
     def _most_tokens(self) -> int:
@@ -122,7 +124,12 @@ class EncoderReading(VocabularyTask):
 
     def assets(self) -> dict[str, bytes]:
         """Return the encoder's configuration and pieces, and the class names."""
-        return {**super().assets(), ENCODER_FILE: self.encoder.content()}
+        merges = "".join(f"{merge}\n" for merge in self._merges).encode()
+        return {
+            **super().assets(),
+            ENCODER_FILE: self.encoder.content(),
+            **({_MERGES: merges} if self.encoder.byte_pairs else {}),
+        }
 
     def resume(self, folder: Path) -> None:
         """Take the encoder from the run, if it has one already."""
@@ -143,18 +150,23 @@ class EncoderReading(VocabularyTask):
 
     def _parsed(self, vocabulary: str, file: Path) -> list[str]:
         pieces = vocabulary.removesuffix("\n").split("\n")
+        if self.encoder.byte_pairs:
+            try:
+                merges = (file.parent / _MERGES).read_bytes().decode("utf-8")
+            except (OSError, ValueError) as error:
+                raise UserError(f"{file.parent} is damaged: {_MERGES} cannot be read") from error
+            self._merges = merges.split("\n")[:-1]
         try:
-            EncoderTokenizer(pieces)
+            self.encoder.tokenizer(pieces, self._merges)
         except ValueError as error:
             raise UserError(f"{file} is damaged: {error}") from error
         return pieces
 
     @functools.cached_property
-    def tokenizer(self) -> EncoderTokenizer:
+    def tokenizer(self) -> Tokenizer:
         """The encoder's tokenizer; call `prepare` or `read_assets` first."""
         with tf.init_scope():  # so that it outlives the graph that first uses it
-            one = self.encoder
-            return EncoderTokenizer(self._vocabulary, one.lowercase, one.strip_accents)
+            return self.encoder.tokenizer(self._vocabulary, self._merges)
 
     def _inputs(self, *sides: tf.Tensor) -> dict[str, tf.Tensor]:
         multiple = self.options.data["length_multiple"]
@@ -182,7 +194,8 @@ class EncoderReading(VocabularyTask):
         options = self.options.model
         dropout = options["dropout"]
         encoder = self._with_attention(self.encoder.build(dropout), start)
-        model = EncoderClassifier(encoder, num_classes, self.tokenizer.end_id, dropout)
+        ids = self.tokenizer.end_id, dropout, self.encoder.padding_id
+        model = EncoderClassifier(encoder, num_classes, *ids)
         limit_training(model, options["frozen_layers"], options["lora_rank"])
         return model
 

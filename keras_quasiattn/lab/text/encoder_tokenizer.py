@@ -44,6 +44,8 @@ class EncoderTokenizer(VocabularyTokenizer):
     Source: KerasHub's `WordPieceTokenizer`; Devlin et al. 2018, "BERT".
     """
 
+    ends_between = 1  # the ends of a text that stand between two texts
+
     def __init__(
         self, vocabulary: Sequence[str], lowercase: bool = False, strip_accents: bool = False
     ) -> None:

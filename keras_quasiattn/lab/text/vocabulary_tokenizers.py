@@ -34,8 +34,8 @@ class VocabularyTokenizer(abc.ABC):
             is below 1.
     """
 
-    PADDING: Final = "[PAD]"
-    UNKNOWN: Final = "[UNK]"
+    PADDING: ClassVar[str] = "[PAD]"
+    UNKNOWN: ClassVar[str] = "[UNK]"
     pad_id: Final = 0
     unknown_id: int = 1
 

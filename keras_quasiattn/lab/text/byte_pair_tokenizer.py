@@ -1,0 +1,205 @@
+"""The byte-level BPE tokenizer of RoBERTa, in the graph."""
+
+from collections.abc import Container, Mapping, Sequence
+from typing import Any, Final
+
+import tensorflow as tf
+import tensorflow_text
+
+from keras_quasiattn.lab.text.vocabulary_tokenizers import VocabularyTokenizer
+
+START: Final = "<s>"
+END: Final = "</s>"
+# White space as Unicode has it; RE2's own `\s` is that of ASCII.
+_SPACE: Final = (
+    r"[\t-\r \x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}]"
+)
+_OTHER: Final = rf"[^\p{{L}}\p{{N}}{_SPACE[1:-1]}]"
+# The expression of GPT-2 and RoBERTa, without its look ahead at what follows spaces.
+_WORD: Final = rf"'s|'t|'re|'ve|'m|'ll|'d| ?\p{{L}}+| ?\p{{N}}+| ?{_OTHER}+|{_SPACE}+"
+_NO_PAIR: Final = tf.int64.max
+
+
+class BytePairTokenizer(VocabularyTokenizer):
+    r"""Byte-level BPE as RoBERTa was trained with it: bytes are joined to known pieces.
+
+    A word has the space before it, if there is one. Every word begins as its bytes. Of all pairs of
+    pieces side by side, the one that comes first among the merges is joined, until none of them is
+    left. Nothing is unknown, and no text gives one of the special tokens.
+
+    Args:
+        vocabulary: the pieces by id, with the character of `byte_characters` for each byte; the
+            first is "<pad>", and "<s>", "</s>" and the pieces of all bytes are among them.
+        merges: pairs of pieces, such as "Ġ t", in order. What a merge makes is a piece, too.
+
+    Raises:
+        ValueError: the vocabulary lacks a token, or holds one twice; or a merge is no pair of
+            pieces that makes a piece.
+
+    >>> letters = list(byte_characters().values())
+    >>> vocabulary = ["<pad>", "<s>", "</s>", *letters, "lo", "low"]
+    >>> tokenizer = BytePairTokenizer(vocabulary, ["l o", "lo w"])
+    >>> tokenizer.split(tf.constant(["low slow"])).to_list()[0]
+    [b'low', b'\xc4\xa0', b's', b'low']
+
+    Source: Radford et al. 2019, "Language Models are Unsupervised Multitask Learners".
+    """
+
+    PADDING = "<pad>"
+    UNKNOWN = "<unk>"
+    ends_between = 2  # the ends of a text that stand between two texts
+
+    def __init__(self, vocabulary: Sequence[str], merges: Sequence[str]) -> None:
+        if self.UNKNOWN in vocabulary:
+            self.unknown_id = list(vocabulary).index(self.UNKNOWN)
+        super().__init__(vocabulary)
+        self.start_id = self.vocabulary.index(START)
+        self.end_id = self.vocabulary.index(END)
+        self.merges = list(merges)
+        ids = {piece: number for number, piece in enumerate(self.vocabulary)}
+        self._size, self._names = len(ids), tf.constant(self.vocabulary)
+        self._of_bytes = [ids[one] for _, one in sorted(byte_characters().items())]
+        joined = dict[int, int]()  # by pair, the place among the merges and the piece that it makes
+        for place, merge in enumerate(self.merges):
+            left, right = parts_of(merge, ids)
+            pair = ids[left] * self._size + ids[right]
+            joined.setdefault(pair, place * self._size + ids[left + right])
+        self._joined = tf.lookup.StaticHashTable(
+            tf.lookup.KeyValueTensorInitializer(
+                tf.constant(list(joined.keys()) or [-1], tf.int64),
+                tf.constant(list(joined.values()) or [_NO_PAIR], tf.int64),
+            ),
+            default_value=_NO_PAIR,
+        )
+        self._pieces_of = tf.function(
+            self._joined_pieces, input_signature=[tf.TensorSpec((None,), tf.string)]
+        )
+
+    def _check_special(self, vocabulary: Sequence[str]) -> None:
+        if not vocabulary or vocabulary[0] != self.PADDING:
+            raise ValueError(f"vocabulary must begin with {self.PADDING}; got {vocabulary[:1]}")
+        known = set(vocabulary)
+        for token in (START, END):
+            if token not in known:
+                raise ValueError(f"vocabulary must have {token}")
+        for byte, character in byte_characters().items():
+            if character not in known:
+                raise ValueError(f"vocabulary must have {character!r}, the piece of byte {byte}")
+
+    @property
+    def resources(self) -> list[Any]:
+        """The tables of the pieces' ids and of the pairs."""
+        return [self._joined, *super().resources]
+
+    def split(self, strings: tf.Tensor) -> tf.RaggedTensor:
+        """Split strings (B,) into pieces, ragged strings (B, pieces)."""
+        words = _words(strings)
+        unique, place = tf.unique(words.flat_values)
+        ids, lengths = self._pieces_of(unique)
+        pieces = tf.RaggedTensor.from_row_lengths(tf.gather(self._names, ids), lengths)
+        return words.with_flat_values(tf.gather(pieces, place)).merge_dims(1, 2)
+
+    def _joined_pieces(self, words: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return the ids of the pieces of words (W,), flat, and their number in each word (W,).
+
+        In a step, each word joins all places of its first pair. A word that has none left leaves
+        the loop, so that one very long word does not cost more than itself.
+        """
+        flat = tf.strings.bytes_split(words)  # (W, bytes)
+        codes = tf.reshape(tf.io.decode_raw(flat.flat_values, tf.uint8), [-1])
+        ids = tf.gather(tf.constant(self._of_bytes, tf.int64), tf.cast(codes, tf.int32))
+        word = tf.cast(flat.value_rowids(), tf.int32)
+        count = tf.size(words)
+        place = tf.range(tf.size(ids))
+        vector = tf.TensorShape([None])
+
+        def step(
+            ids: tf.Tensor, word: tf.Tensor, place: tf.Tensor, done: tf.Tensor
+        ) -> tuple[tf.Tensor, ...]:
+            pair = tf.where(word[1:] == word[:-1], ids[:-1] * self._size + ids[1:], -1)
+            found = self._joined.lookup(tf.concat([pair, [-1]], axis=0))  # of each with the next
+            first = tf.gather(tf.math.unsorted_segment_min(found, word, count), word)
+            has_pair = first != _NO_PAIR
+            joins = _every_other(has_pair & (found == first))
+            kept = tf.concat([[True], ~joins[:-1]], axis=0)
+            ended = tf.where(~has_pair)
+            done = tf.tensor_scatter_nd_update(
+                done, tf.gather(place, ended), tf.gather_nd(ids, ended)
+            )
+            ids = tf.where(joins, found % self._size, ids)
+            kept &= has_pair
+            return *(tf.boolean_mask(one, kept) for one in (ids, word, place)), done
+
+        *_, done = tf.while_loop(
+            lambda ids, *_: tf.size(ids) > 0,
+            step,
+            (ids, word, place, tf.fill(tf.shape(ids), tf.constant(-1, tf.int64))),
+            shape_invariants=(vector,) * 4,
+        )
+        is_piece = done >= 0
+        lengths = tf.math.unsorted_segment_sum(tf.cast(is_piece, tf.int64), word, count)
+        return tf.cast(tf.boolean_mask(done, is_piece), tf.int32), lengths
+
+
+def byte_characters() -> Mapping[int, str]:
+    """Return the character that stands for each byte in pieces: itself if it can be seen."""
+    seen = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(0x100) if byte not in seen]
+    return {
+        **{byte: chr(byte) for byte in seen},
+        **{byte: chr(0x100 + number) for number, byte in enumerate(others)},
+    }
+
+
+def parts_of(merge: str, pieces: Container[str]) -> tuple[str, str]:
+    """Return the two pieces that a merge joins.
+
+    Raises:
+        ValueError: it does not join two pieces to a piece.
+    """
+    left, space, right = merge.partition(" ")
+    if not (left and space and right) or " " in right:
+        raise ValueError(f"the merge {merge!r} must be two pieces with a space between them")
+    for piece in (left, right, left + right):
+        if piece not in pieces:
+            raise ValueError(f"the merge {merge!r} needs {piece!r}, which the vocabulary lacks")
+    return left, right
+
+
+def _words(strings: tf.Tensor) -> tf.RaggedTensor:
+    """Split strings (B,) as the expression of RoBERTa does, ragged (B, words).
+
+    Of several spaces before a word, the last one is the word's, or stands alone if it is another
+    white space than " ". RE2 cannot look ahead, so spaces are found first.
+    """
+    # tensorflow-text would end a text at its first NUL.
+    parts = tensorflow_text.regex_split(
+        tf.strings.regex_replace(strings, r"\x00", "\1"), f"{_SPACE}+", f"{_SPACE}+"
+    )
+    flat, row = parts.flat_values, parts.value_rowids()
+    is_followed = tf.concat([row[1:] == row[:-1], tf.zeros_like(row[:1], tf.bool)], axis=0)
+    is_before = tf.strings.regex_full_match(flat, f"{_SPACE}+") & is_followed
+    last = tf.where(is_before, tf.strings.regex_replace(flat, f"^{_SPACE}*({_SPACE})$", r"\1"), "")
+    head = tf.where(is_before, tf.strings.regex_replace(flat, f"{_SPACE}$", ""), flat)
+    given = tf.where(last == " ", " ", "")
+    head = tf.strings.join([tf.concat([tf.zeros_like(given[:1]), given[:-1]], axis=0), head])
+    alone = tf.where(last == " ", "", last)
+    pieces = tf.reshape(tf.stack([head, alone], axis=1), [-1])
+    words = tensorflow_text.regex_split(pieces, _WORD, _WORD)
+    of_row = tf.gather(tf.repeat(row, 2), words.value_rowids())
+    # Nothing is lost, so the lengths say where the words are in the strings as they were given.
+    lengths = tf.strings.length(words.flat_values)
+    found = tf.RaggedTensor.from_value_rowids(lengths, of_row, nrows=tf.size(strings, tf.int64))
+    ends = tf.cumsum(lengths)
+    before = tf.gather(tf.concat([[0], ends], axis=0), found.row_starts())  # of each row
+    starts = ends - lengths - tf.gather(before, of_row)
+    return found.with_flat_values(tf.strings.substr(tf.gather(strings, of_row), starts, lengths))
+
+
+def _every_other(mask: tf.Tensor) -> tf.Tensor:
+    """Keep the first, third, … of neighbours that are true (N,), which may not all be joined."""
+    starts = mask & ~tf.concat([[False], mask[:-1]], axis=0)
+    run = tf.cumsum(tf.cast(starts, tf.int32))
+    place = tf.range(tf.size(mask))
+    first = tf.math.segment_min(place, run)
+    return mask & ((place - tf.gather(first, run)) % 2 == 0)

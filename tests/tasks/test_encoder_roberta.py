@@ -1,0 +1,83 @@
+"""A RoBERTa as the pretrained encoder: byte-level BPE, padding that is not 0, and no segments."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny_encoder
+import without_keras
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.training import RunFolder, train
+from keras_quasiattn.serving import export, serve_check
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("keras_hub", reason="needs the extra pretrained")
+    return tiny_encoder.write(tmp_path_factory.mktemp("roberta") / "place", "RobertaBackbone")
+
+
+def test_a_run_reads_and_computes_as_keras_hub_does(place: Path, texts_data: Path) -> None:
+    import keras_hub
+
+    task = tiny_encoder.make(texts_data, "classify", place)
+    task.prepare()
+    model = task.build_model()
+    task.initialize(model)
+    ids = task.tokenize(["who was it", "where"]).inputs["ids"]
+    tokenizer = keras_hub.models.RobertaTokenizer.from_preset(str(place))
+    own = [[0, *map(int, row), 2] for row in tokenizer(["who was it", "where"])]
+    width = max(map(len, own))
+    token_ids = np.array([[*row, *[1] * (width - len(row))] for row in own], "int32")
+    # In a run padding is 0, and the start has its place.
+    np.testing.assert_array_equal(np.where(ids < 2, 1 - ids, ids), token_ids)
+    mask = (token_ids != 1).astype("int32")
+    backbone = keras_hub.models.Backbone.from_preset(str(place))
+    states = np.array(backbone({"token_ids": token_ids, "padding_mask": mask}))
+    means = (states * mask[..., None]).sum(axis=1) / mask.sum(axis=1, keepdims=True)
+    kernel, bias = (np.array(one) for one in model.get_layer("logits").weights)
+    np.testing.assert_allclose(model(ids), means @ kernel + bias, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["pairs", "rank"])
+def test_two_texts_have_two_ends_between_them(
+    name: str, place: Path, request: pytest.FixtureRequest
+) -> None:
+    task = tiny_encoder.make(request.getfixturevalue(f"{name}_data"), name, place)
+    task.prepare()
+    (tokens,) = task.tokenize(["the cat\ta dog"]).tokens["ids"]
+    text = "".join(tokens).replace("\u0120", " ")
+    assert text == "<s>the cat</s></s>a dog</s>"
+    assert task.serving_signature(task.build_model()).joined == 4
+
+
+def test_it_exports_without_its_place_and_any_text_is_answered(
+    place: Path, texts_data: Path, tmp_path: Path
+) -> None:
+    copy = shutil.copytree(place, tmp_path / "place")
+    steps = {"training__steps": 4, "training__checkpoint_every": 2}
+    task = tiny_encoder.make(texts_data, "classify", copy, **steps)
+    train(task, tmp_path / "run", progress=False)
+    shutil.rmtree(copy)
+    folder = RunFolder.open(tmp_path / "run", finished=True)
+    path = export(folder, folder.task(""), tmp_path / "saved")
+    assert any("stock server links" in line for line in serve_check(path, repetitions=1))
+    texts = ["who was it", "", "\u00e9t\u00e9 <s> \U0001f642\0x", "many " * 40]
+    answer = without_keras.ask(path, {"text": texts})
+    expected = folder.task("").predict(folder.load_model(), texts)
+    np.testing.assert_allclose(
+        answer["probabilities"], [one["probabilities"] for one in expected], atol=1e-5
+    )
+    (tmp_path / "run" / "merges.txt").unlink()
+    with pytest.raises(UserError, match="merges.txt"):
+        folder.task("")
+
+
+def test_a_damaged_vocabulary_is_one_line(place: Path, texts_data: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(place, tmp_path / "place")
+    file = copy / "assets" / "tokenizer" / "merges.txt"
+    file.write_text(f"x\n{file.read_text(encoding='utf-8')}", encoding="utf-8")
+    with pytest.raises(UserError, match=r"merges.txt, line 1: the merge 'x' must be two pieces"):
+        tiny_encoder.make(texts_data, "classify", copy).prepare()
