@@ -63,11 +63,6 @@ def trials(search: Path) -> dict[str, tuple[dict[str, Any], float, list[dict[str
 
 
 @pytest.fixture(scope="module")
-def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_texts.files(tmp_path_factory.mktemp("texts"))
-
-
-@pytest.fixture(scope="module")
 def whole(texts: Path) -> Path:
     """A search that nothing disturbed."""
     search = texts / "whole"
