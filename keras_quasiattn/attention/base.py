@@ -16,6 +16,7 @@ from keras import ops
 
 from keras_quasiattn.attention import by_rows
 from keras_quasiattn.core import recording
+from keras_quasiattn.core.arguments import check_options
 from keras_quasiattn.core.backend import runs_op_by_op
 from keras_quasiattn.core.masks import as_boolean_mask, causal_mask, combine_masks, pair_mask
 from keras_quasiattn.core.randomness import drop_weights
@@ -289,15 +290,14 @@ def make_attention(
     check_choice(attention, sorted(ATTENTIONS), "attention")
     kind = ATTENTIONS[attention].options_class
     known = {field.name for field in dataclasses.fields(kind)}
-    unknown = sorted(set(options or {}) - known)
+    given = check_options(options, "attention_options")
+    unknown = sorted(set(given) - known)
     if unknown:
         accepted = f"only {sorted(known)} as" if known else "no"
         raise ValueError(
             f"attention={attention!r} accepts {accepted} `attention_options`. Received: {unknown}"
         )
-    made: Attention = kind(
-        **{**(options or {}), **(kind.cross_attention_options if is_cross else {})}
-    )
+    made: Attention = kind(**{**given, **(kind.cross_attention_options if is_cross else {})})
     made.prepare(layer)
     return made
 

@@ -7,7 +7,7 @@ import keras
 
 from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
-from keras_quasiattn.core.arguments import check_positive_integer
+from keras_quasiattn.core.arguments import check_options, check_positive_integer
 
 
 class AttentionChoice:
@@ -24,7 +24,7 @@ class AttentionChoice:
         options: dict[str, Any] | None,
     ) -> None:
         self.num_heads, self.key_dim = num_heads, key_dim
-        self.options = dict(options or {})
+        self.options = check_options(options, "attention_options")
         if isinstance(attention, str):
             if attention not in ATTENTIONS:
                 raise ValueError(

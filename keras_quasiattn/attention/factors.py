@@ -11,7 +11,7 @@ Factor = float | Literal["learned"]
 
 def check_factor(value: Factor, name: str) -> Factor:
     """Return `value`; raise a `ValueError` unless it is a finite number ≥ 0 or "learned"."""
-    if value == "learned":
+    if isinstance(value, str) and value == "learned":
         return "learned"
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not is_number or not math.isfinite(value) or value < 0:

@@ -2,7 +2,10 @@
 
 import inspect
 import numbers
+from collections.abc import Mapping
 from typing import Any
+
+import keras
 
 Tensor = Any
 
@@ -28,6 +31,24 @@ def check_rate(value: Any, name: str) -> float:
     if not isinstance(value, (int, float)) or not 0 <= value < 1:
         raise ValueError(f"`{name}` must be a number in [0, 1). Received: {name}={value!r}")
     return value
+
+
+def check_activation(value: Any, name: str) -> Any:
+    """Return the function that Keras knows as `value`; a `ValueError` names `name` otherwise."""
+    try:
+        return keras.activations.get(value)
+    except ValueError:
+        raise ValueError(
+            f"`{name}` must be a function or the name of one, such as 'relu', 'tanh' or 'linear'. "
+            f"Received: {name}={value!r}"
+        ) from None
+
+
+def check_options(value: Any, name: str) -> dict[str, Any]:
+    """Return a dictionary of options as a new one; None is an empty one."""
+    if value is not None and not isinstance(value, Mapping):
+        raise ValueError(f"`{name}` must be a dictionary or None. Received: {name}={value!r}")
+    return dict(value or {})
 
 
 def check_sequence(shape: tuple[int | None, ...], name: str) -> int:

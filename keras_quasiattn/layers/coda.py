@@ -6,7 +6,7 @@ import keras
 
 from keras_quasiattn.attention.base import ShowsOptions
 from keras_quasiattn.attention.coda.attention import CoDAOptions, Factor
-from keras_quasiattn.core.arguments import check_positive_integer
+from keras_quasiattn.core.arguments import check_activation, check_positive_integer
 from keras_quasiattn.layers.dense import Dense, make_dense
 from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 
@@ -85,7 +85,7 @@ class CoDA(ShowsOptions, PairAttention):
         if units is not None:
             check_positive_integer(units, "units")
         self.units = units
-        self.activation = keras.activations.get(activation)
+        self.activation = check_activation(activation, "activation")
         self.use_bias, self.share_projections = use_bias, share_projections
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.show_options(

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 
 from keras_quasiattn.attention.base import make_attention
+from keras_quasiattn.core.arguments import check_activation
 from keras_quasiattn.core.tensors import check_choice
 from keras_quasiattn.layers.dense import DenseStack
 from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
@@ -80,7 +81,7 @@ class DecomposableAttention(PairAttention):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self._attention = make_attention(self, attention, attention_options)
         self.attention, self.attention_options = attention, dict(attention_options or {}) or None
-        self.last_activation = keras.activations.get(last_activation)
+        self.last_activation = check_activation(last_activation, "last_activation")
         self.share_networks = share_networks
         check_choice(share_networks, (True, False), "share_networks")
         if not share_networks and not self._attention.pair_has_distance:

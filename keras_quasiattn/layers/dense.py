@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.core.arguments import check_positive_integer, check_rate
+from keras_quasiattn.core.arguments import check_activation, check_positive_integer, check_rate
 from keras_quasiattn.core.backend import tanh
 from keras_quasiattn.core.configured import ConfiguredLayer
 from keras_quasiattn.core.tensors import project
@@ -94,7 +94,7 @@ class DenseStack(ConfiguredLayer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.last_activation = keras.activations.get(last_activation)
+        self.last_activation = check_activation(last_activation, "last_activation")
         self.units = check_positive_integer(units, "units")
         self.num_layers = check_positive_integer(num_layers, "num_layers")
         self.dropout = check_rate(dropout, "dropout")

@@ -5,7 +5,12 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn.core.arguments import check_positive_integer, check_rate, check_sequence
+from keras_quasiattn.core.arguments import (
+    check_activation,
+    check_positive_integer,
+    check_rate,
+    check_sequence,
+)
 from keras_quasiattn.core.masks import check_sequence_mask, on_finite_rows
 from keras_quasiattn.core.tensors import check_choice
 from keras_quasiattn.layers.dense import LayerNormalization, make_dense
@@ -68,7 +73,7 @@ class FeedForward(SequenceLayer):
         super().__init__(**kwargs)
         self.intermediate_dim = check_positive_integer(intermediate_dim, "intermediate_dim")
         self.dropout = check_rate(dropout, "dropout")
-        self.activation = keras.activations.get(activation)
+        self.activation = check_activation(activation, "activation")
         self.layer_norm_epsilon = layer_norm_epsilon
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         check_choice(normalize_first, (True, False), "normalize_first")

@@ -14,6 +14,7 @@ from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.attention.start import Start
 from keras_quasiattn.attention.swapped_layer import STARTS, Swap, holder_name, original_class
 from keras_quasiattn.attention.swapped_model import made_anew, makes_its_layers
+from keras_quasiattn.core.arguments import check_options
 from keras_quasiattn.core.tensors import check_choice
 
 # Sublayers that both layers have; the last one only where `use_gate` is set.
@@ -106,13 +107,14 @@ def swap_attention(
         )
     check_choice(attention, sorted(ATTENTIONS), "attention")
     check_choice(start, STARTS, "start")
-    twice = sorted(options.keys() & (attention_options or {}).keys())
+    given = check_options(attention_options, "attention_options")
+    twice = sorted(options.keys() & given.keys())
     if twice:
         raise ValueError(
             "An option must be given by name or in `attention_options`, not both. "
             f"Received: {twice} in both"
         )
-    options |= attention_options or {}
+    options |= given
     found = list(_layers(model))
     swap = Swap(attention, options, start=start)
     swap = dataclasses.replace(swap, holders=tuple(sorted(_holders(found, swap))))

@@ -123,6 +123,12 @@ def _texts(tokens: Any) -> list[list[str]]:
 
 
 def _check_index(index: int, seen: Sequence[AttentionMap]) -> None:
+    shapes = [recorded.values.shape for one in seen for recorded in one.matrices.values()]
+    if any(0 in shape[1:] for shape in shapes):
+        raise ValueError(
+            "the inputs must have sequences of at least one position. Received: weights of the "
+            f"shapes {', '.join(str(tuple(shape)) for shape in shapes)}"
+        )
     size = max(recorded.values.shape[0] for one in seen for recorded in one.matrices.values())
     if not isinstance(index, numbers.Integral) or not -size <= index < size:
         raise ValueError(

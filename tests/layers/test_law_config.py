@@ -12,7 +12,12 @@ from non_default import NON_DEFAULT, TOGETHER
 from running import model_of, outputs, plain_outputs, shared_layer, weights
 from tools import to_numpy
 
-from keras_quasiattn.layers import MultiHeadContextGuided
+from keras_quasiattn.layers import (
+    DecomposableAttention,
+    MultiHeadContextGuided,
+    MultiHeadSoftmax,
+    TransformerEncoder,
+)
 
 every_class = pytest.mark.parametrize("case", ONE_OF_EACH, ids=lambda case: case.layer.__name__)
 every_argument = pytest.mark.parametrize(
@@ -59,7 +64,7 @@ def test_an_argument_alone_reaches_the_config_and_comes_back(case, argument):
 WRONG = {bool: "yes", int: 0, float: -1.0, str: "nope"}
 # What Keras checks, or takes as it comes, and numbers that may be 0 or below.
 UNCHECKED = re.compile(
-    "name|dtype|trainable|seed|use_bias|use_gate|.*activation|.*initializer|.*regularizer|"
+    "name|dtype|trainable|seed|use_bias|use_gate|.*initializer|.*regularizer|"
     ".*constraint|layer_norm_epsilon|flash_attention|share_projections|null_score|score_bias|"
     "max_distance"
 )
@@ -204,3 +209,14 @@ def test_within_a_users_layer_unknown_lengths_were_an_error_on_jax(case):
     specs = Holder(lambda sequences: case.run(layer, sequences))(inputs)
     for spec, array in zip(specs, plain_outputs(case), strict=True):
         assert len(spec.shape) == array.ndim and spec.shape[-1] == array.shape[-1]
+
+
+def test_options_and_factors_of_another_type_are_named():
+    for layer, arguments in (
+        (DecomposableAttention, {"units": 4}),
+        (TransformerEncoder, {"intermediate_dim": 4, "num_heads": 2}),
+    ):
+        with pytest.raises(ValueError, match="`attention_options` must be a dictionary or None"):
+            layer(**arguments, attention_options="alpha")
+    with pytest.raises(ValueError, match="`alpha` must be a finite number"):
+        MultiHeadSoftmax(2, 4, alpha=np.array([1.0, 2.0]))

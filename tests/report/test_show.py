@@ -131,3 +131,10 @@ def test_what_is_missing_is_named_when_it_is_needed(monkeypatch: pytest.MonkeyPa
             UserError, match=rf"{module} is not installed: pip install 'keras-quasiattn\[report\]'"
         ):
             use()
+
+
+def test_sequences_without_positions_are_refused() -> None:
+    layer, x = layers.MultiHeadCoDA(2, 4), np.ones((1, 3, 8), "float32")
+    layer(x, x)
+    with pytest.raises(ValueError, match=r"at least one position. Received: .*\(1, 2, 0, 3\)"):
+        keras_quasiattn.report.show(layer, x[:, :0], x)
