@@ -80,6 +80,7 @@ def test_figures_have_a_divisor_decimals_and_a_direction(tmp_path: Path) -> None
         ({"presets": '"trec"'}, "'presets' is 'trec': it must be a list"),
         ({"presets": '["trce"]'}, "did you mean 'trec'"),
         ({"task": '"clasify"'}, "did you mean 'classify'"),
+        ({"policy": '"float16"'}, "unknown precision policy 'float16'"),
         ({"prestes": '["trec"]'}, "did you mean 'presets'"),
         ({"grid": "{ training.learning_rate = 0.1 }"}, "it must be a list of values"),
         ({"grid": "{ training.learning_rate = [] }"}, "it must be a list of values"),

@@ -154,3 +154,24 @@ def test_a_model_that_is_not_compiled_is_an_error_that_says_so() -> None:
 
     compared = compare(not_compiled, (X, Y), (X, Y), [], seeds=1, **FIT)
     assert "compiled" in compared["softmax"].errors[0] and compared.best is None
+
+
+@pytest.mark.parametrize("data", [None, X, (X,), (X[:0], Y[:0]), (X, Y[:3])])
+def test_data_without_examples_are_refused(data: Any) -> None:
+    for fit_data, test_data, name in ((data, (X, Y), "fit_data"), ((X, Y), data, "test_data")):
+        with pytest.raises(ValueError, match=f"`{name}` must "):
+            compare(build, fit_data, test_data, ["sigmoid"], seeds=1, **FIT)
+
+
+def test_nan_is_a_failure_and_no_rate_is_chosen_for_it() -> None:
+    # Accuracy counts NaN as the first class, and argmax takes it for the largest number.
+    lines: list[str] = []
+    options = {**FIT, "progress": lines.append, "rates": [0.01, 1e30], "epochs": 2}
+    entry = compare(build, (X, Y), (X, Y), ["softmax"], seeds=1, validation_data=(X, Y), **options)[
+        "softmax"
+    ]
+    assert entry.rate == "0.01" and set(entry.figures) == {0}
+    assert "softmax at the rate 1e+30: the model answers NaN" in "\n".join(lines)
+    spoilt = np.full_like(X, np.nan)
+    (entry,) = compare(build, (X, Y), (spoilt, Y), ["softmax"], seeds=1, **FIT).entries
+    assert not entry.figures and "answers NaN" in entry.errors[0]

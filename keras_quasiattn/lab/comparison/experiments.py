@@ -20,6 +20,7 @@ from keras_quasiattn.lab.comparison.records import (
     reads_words,
 )
 from keras_quasiattn.lab.tasks.catalogue import chosen_options
+from keras_quasiattn.lab.training.config import POLICIES
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -199,6 +200,8 @@ def _table(file: Path, given: Mapping[str, Any]) -> Table:
     for name in ("name", "task", "records", "figures"):
         if not given.get(name):
             raise UserError(f"{where} has no {name!r}")
+    if (policy := given.get("policy", "float32")) not in POLICIES:
+        raise UserError(f"{where}: {UserError.unknown('precision policy', policy, POLICIES)}")
     grid = _dotted(given.get("grid", {}))
     for name, values in grid.items():
         if not isinstance(values, list) or not values:

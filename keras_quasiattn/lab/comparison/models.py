@@ -13,6 +13,7 @@ from keras_quasiattn.core.tensors import check_choice
 from keras_quasiattn.lab.comparison.compared import Comparison, Entry
 from keras_quasiattn.models import swap_attention
 
+_NAN = "the model answers NaN: its training diverged, or the data hold NaN"
 _TIMED = 8  # calls to time
 _DEFAULT_BATCH = 32
 _SMALLEST = ("loss", "error", "perplexity", "crossentropy", "divergence")
@@ -72,8 +73,8 @@ def compare(
         models share one process.
 
     Raises:
-        ValueError: an attention is unknown, a number is out of range, `rates` has no
-            `validation_data`, or the model is not compiled.
+        ValueError: an attention is unknown, a number is out of range, arrays have no examples or
+            differ in their number, `rates` has no `validation_data`, or the model is not compiled.
 
     Example:
     >>> from keras_quasiattn.layers import MaskedPooling, TransformerEncoder
@@ -99,6 +100,10 @@ def compare(
         raise ValueError(f"`seeds` must be an integer of at least 1. Received: {seeds!r}")
     if len(rates) > 1 and validation_data is None:
         raise ValueError("`rates` needs `validation_data`, which chooses from them. Received: None")
+    for argument, data in (("fit_data", fit_data), ("test_data", test_data)):
+        _check_data(data, argument)
+    if validation_data is not None:
+        _check_data(validation_data, "validation_data")
     trial = _Trial(build, fit_data, metric, validation_data, fit_options)
     say = progress or (lambda line: None)
     entries = []
@@ -135,6 +140,22 @@ def compare(
     return Comparison(title, trial.figure, entries, baseline, trial.sign(larger_is_better))
 
 
+def _check_data(data: Any, argument: str) -> None:
+    """Check the data of a tuple; those of a data set show themselves when it is read."""
+    if data is None or hasattr(data, "shape") or (isinstance(data, tuple) and len(data) < 2):
+        raise ValueError(
+            f"`{argument}` must be a tuple (inputs, targets) or a data set of such batches. "
+            f"Received: {type(data).__name__}"
+        )
+    if isinstance(data, tuple):
+        sizes = {len(one) for one in keras.tree.flatten(data) if getattr(one, "shape", ())}
+        if len(sizes) > 1 or 0 in sizes:
+            raise ValueError(
+                f"`{argument}` must have as many targets as inputs, and at least one. Received: "
+                f"arrays of {' and '.join(map(str, sorted(sizes)))} examples"
+            )
+
+
 def _said(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
@@ -168,9 +189,16 @@ class _Trial:
         figures = []
         for rate in rates:
             model = self.fitted(name, 0, rate)
-            figure, _ = self.measured(model, self._validation_data)
+            try:
+                figure, _ = self.measured(model, self._validation_data)
+            except FloatingPointError as error:
+                say(f"{name} at the rate {rate:g}: {error}")
+                figures.append(-np.inf)
+                continue
             figures.append(self.sign(larger_is_better) * figure)
             say(f"{name} at the rate {rate:g}: validation {self.figure} {figure:.4f}")
+        if not np.isfinite(figures).any():
+            raise FloatingPointError(_NAN)
         return rates[int(np.argmax(figures))]
 
     def fitted(self, name: str, seed: int, rate: float | None) -> keras.Model:
@@ -209,9 +237,11 @@ class _Trial:
             items = np.concatenate(
                 [
                     _scores(metric if callable(metric) else _accuracy_of(y, output), y, output)
-                    for y, output in _predicted(model, data)
+                    for y, output in map(_with_numbers, _predicted(model, data))
                 ]
             )
+            if np.isnan(items).any():
+                raise FloatingPointError(_NAN)
             return float(items.mean()), items
         self.figure = metric
         parts = data if isinstance(data, tuple) else (data,)
@@ -222,6 +252,8 @@ class _Trial:
             raise ValueError(
                 f"`metric` must be one of {known}, or a function. Received: {metric!r}"
             )
+        if np.isnan(figures[metric]):
+            raise FloatingPointError(_NAN)
         return float(figures[metric]), None
 
 
@@ -273,6 +305,14 @@ def _predicted(model: keras.Model, data: Any) -> Iterable[tuple[np.ndarray, np.n
         return
     for batch in _batches(data):
         yield keras.ops.convert_to_numpy(batch[1]), model.predict_on_batch(batch[0])
+
+
+def _with_numbers(batch: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Return targets and outputs; an accuracy would count NaN as the first class."""
+    output = np.asarray(batch[1])
+    if output.dtype.kind != "O" and np.isnan(output.astype(np.float32)).any():
+        raise FloatingPointError(_NAN)
+    return batch
 
 
 def _batches(data: Any) -> Iterable[Any]:
