@@ -10,8 +10,9 @@ from click.testing import CliRunner
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.files import write_json_lines
 from keras_quasiattn.lab.cli.commands import cli
-from keras_quasiattn.lab.comparison.experiments import read_experiments
+from keras_quasiattn.lab.comparison.experiments import Row, read_experiments
 from keras_quasiattn.lab.comparison.outcomes import Line, Recorded, outcome
+from keras_quasiattn.lab.comparison.records import key_of
 from keras_quasiattn.lab.comparison.tables import markdown, terminal
 from keras_quasiattn.lab.tasks import describe
 
@@ -207,3 +208,18 @@ def test_measured_baselines_stand_beside_the_runs(tmp_path: Path) -> None:
     write_json_lines(tmp_path / "baselines.jsonl", rows)
     found = lines(tmp_path, pairs((0.5, 0.6)))
     assert found["gated"].baselines == {"bag of words": 0.75}
+
+
+def test_word_vectors_change_the_usual_rate_of_a_row_and_of_its_records() -> None:
+    """The rate usual without vectors had the records of the rate usual with them."""
+    preset = describe("pairs").presets["own"].for_model("decomposable")
+    options = preset.with_overrides({"data.vectors": "glove.txt"}).options()
+    rates = {options["training.learning_rate"], preset.options()["training.learning_rate"]}
+    assert len(rates) == 2
+    for rate in rates:
+        row = Row("one", "pairs", "own", "decomposable", {"training.learning_rate": rate})
+        found = {
+            "task": "pairs", "preset": "own", "model": "decomposable", "split": "test",
+            "options": {**options, "training.learning_rate": rate}, "command": "quasiattn compare",
+        }  # fmt: skip
+        assert row.key("test") == key_of(found)

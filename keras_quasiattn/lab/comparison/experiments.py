@@ -62,9 +62,11 @@ class Row:
     def key(self, split: str) -> Key:
         """Return the key that the records of the row's runs share."""
         preset = tasks.describe(self.task).presets[self.preset].for_model(self.model)
-        options = preset.with_overrides(self.settings).options()
+        # If a row does not mention word vectors, its model starts with some if it reads words,
+        # whose file the key leaves out.
+        vectors = {VECTORS: "some"} if wants_vectors(self) else {}
+        options = preset.with_overrides({**vectors, **self.settings}).options()
         key = key_of_options(self.task, self.preset, self.model, split, options)
-        # If a row does not mention word vectors, its model starts with some if it reads words.
         without = reads_words(self.model) and self.settings.get(VECTORS) == ""
         return (*key[:4], key[4] | {WITHOUT_VECTORS}) if without else key
 
