@@ -38,12 +38,14 @@ def attention_of(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
 
 
 def with_todays_names(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options by dotted name, with CoDA's old names replaced by the current ones.
+    """Return options by dotted name as they are called now, with those that did not exist then.
 
     >>> with_todays_names({"model.units": 8, "model.coda_gate": "tanh", "model.coda_alpha": 1.0})
     {'model.units': 8, 'model.attention': 'coda', 'model.attention_options': {'gate': 'tanh'}}
     """
     found = {name: value for name, value in options.items() if not name.startswith(_PREFIX)}
+    if "model.intra_attention" in found:  # a model of pairs, which marked no words then
+        found.setdefault("model.exact_match", False)
     old = {name.removeprefix(_PREFIX): options[name] for name in options.keys() - found.keys()}
     if not old:
         return found
