@@ -73,7 +73,7 @@ def test_pairs_are_learned_and_measured(pairs: tuple[Task, keras.Model]) -> None
         answer["probabilities"][answer["classes"].index(label)]
         for answer, (_, _, label) in zip(answers, rows, strict=True)
     ]
-    assert figures["cross_entropy"] == pytest.approx(-np.mean(np.log(own)), rel=1e-3)
+    assert figures["cross_entropy"] == pytest.approx(-np.mean(np.log(own)), rel=1e-3, abs=1e-6)
     right = [answer["label"] == label for answer, (_, _, label) in zip(answers, rows, strict=True)]
     assert figures["accuracy"] == pytest.approx(np.mean(right))
 

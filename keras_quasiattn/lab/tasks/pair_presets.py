@@ -83,8 +83,8 @@ _RANKING = {name: options for name, options in _MODELS.items() if name != "mixtu
 MODELS, RANK_MODELS = tuple(_MODELS), tuple(_RANKING)
 
 # For data of a user's own, often a few thousand rows: a smaller network that reads differences too,
-# trained until the validation loss rises. docs/results/own_data.md has what was tried. A word that is
-# in both texts is marked: docs/results/controls.md.
+# trained until the validation loss rises. docs/results/own_data.md has what was tried. A word that
+# is in both texts is marked: docs/results/controls.md.
 _OWN_MODEL: Mapping[str, Any] = {
     "train_embedding": True,
     "units": 100,
