@@ -127,8 +127,3 @@ def test_without_numbers_it_is_an_error():
         traced = tf.function(lambda x: models.calibrate_attention(layer, x, x), autograph=False)
         with pytest.raises(ValueError, match="needs numbers: call it eagerly"):
             traced(tf.constant(X))
-    elif keras.backend.backend() == "jax":
-        import jax
-
-        with pytest.raises(ValueError, match="needs numbers: call it eagerly"):
-            jax.jit(lambda x: models.calibrate_attention(layer, x, x))(X)
