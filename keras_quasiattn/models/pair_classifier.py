@@ -54,8 +54,8 @@ class PairClassifier(EmbeddingModel):
             "glorot_uniform".
         comparison: what G reads: "concat" (the default), [a_i; β_i], or "difference", also
             |a_i − β_i| and a_i·β_i (Chen et al. 2017), which learns faster from few pairs.
-        exact_match: whether each word has one more feature, 1 if the same word is in the other text
-            and 0 if not (Chen et al. 2017b). Defaults to False.
+        exact_match: whether each word has one more feature, 1 if its id is in the other text and 0
+            if not (Chen et al. 2017b); unknown words of one id count as equal. Defaults to False.
         last_activation: activation of the last layer of F; as for `layers.DecomposableAttention`.
         share_networks: whether the distance of "coda" compares the outputs of F too; as for
             `layers.DecomposableAttention`.

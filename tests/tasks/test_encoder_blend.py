@@ -186,7 +186,7 @@ def test_another_start_has_nothing_to_move(encoder_folder: Path, texts_data: Pat
 def test_attentions_that_blend_in_are_compared(
     encoder_folder: Path, texts_data: Path, tmp_path: Path, run_cli: Any
 ) -> None:
-    """By the command on one's own file, and by a table of experiments."""
+    """By the command on one's own file."""
     settings = {
         **tiny_encoder.SETTINGS,
         "training.steps": 4,

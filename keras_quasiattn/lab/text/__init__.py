@@ -3,6 +3,7 @@
 from keras_quasiattn.extras import needs
 
 with needs("tasks"):
+    from keras_quasiattn.lab.text.byte_pair_tokenizer import BytePairTokenizer
     from keras_quasiattn.lab.text.cleaning import CLEANINGS, TEXT_VERSION
     from keras_quasiattn.lab.text.encoder_tokenizer import EncoderTokenizer
     from keras_quasiattn.lab.text.open_text import open_text
@@ -32,6 +33,7 @@ __all__ = [
     "CLEANINGS",
     "SPAN_CLEANINGS",
     "TEXT_VERSION",
+    "BytePairTokenizer",
     "ByteTokenizer",
     "EncoderTokenizer",
     "SentencePieceTokenizer",
