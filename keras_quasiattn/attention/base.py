@@ -254,6 +254,24 @@ class ScoreAttention(Attention):
         """
         raise NotImplementedError
 
+    def compute(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None = None,
+        *,
+        learned: dict[str, Any] | None = None,
+        **options: Any,
+    ) -> Any:
+        """Attend as the functions in `ops` do; see `dot_product_attention`."""
+
+        def weigh(scores: Tensor, mask: Tensor | None) -> Tensor:
+            return self.weights(scores, mask, learned or {})
+
+        options["low_scores_delete"] = self.low_scores_delete
+        return dot_product_attention(query, key, value, mask, weigh, self.label, **options)
+
     def attend(
         self,
         query: Tensor,
@@ -309,12 +327,6 @@ def for_any_length(
 
     Returned scores and recordings need the whole matrix. If sizes are unknown, a training step
     decides when it runs.
-
-    Args:
-        attend: `Attention.attend`.
-        query: (..., T, D).
-        key: (..., S, D).
-        return_scores: whether the call returns the weights.
     """
     sizes = (*query.shape[:-1], key.shape[-2])
     if return_scores or recording.active.get() is not None:
@@ -343,24 +355,9 @@ def dot_product_attention(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Attend with weights that `weigh` computes from scale · query · keyᵀ + bias.
 
-    Args:
-        query: (..., T, D).
-        key: (..., S, D).
-        value: (..., S, V).
-        mask: boolean (or 0/1 integer) that broadcasts to (..., T, S), or None.
-        weigh: a function from scores and mask to weights.
-        label: name of the weights in a recording.
-        scale: factor of the dot products.
-        dropout: fraction of the weights set to 0.
-        dropout_seed: two integers; needed for dropout.
-        **options: `bias`, `is_causal` and `return_scores`, as for `weighted_values`.
-
-    Returns:
-        output (..., T, V), or (output, weights), as `weighted_values`.
-
-    Raises:
-        ValueError: a float mask, a wrong bias, a rank below 2, lengths or feature counts that do
-            not match, or dropout without a seed.
+    The mask may hold 0 and 1. `label` names the weights in a recording. A float mask, a wrong bias,
+    sizes that do not match and dropout without a seed are a `ValueError`. Options and results are
+    as for `weighted_values`.
     """
     query, key, value = (ops.convert_to_tensor(tensor) for tensor in (query, key, value))
     check_features(query, key, "query", "key")
@@ -398,11 +395,7 @@ def weighted_values(
 
     An active recording stores the weights under `name`. `first_row` is the position of the first
     query, which dropout depends on. Unless `low_scores_delete`, a low bias other than −∞ is an
-    error.
-
-    Returns:
-        output (..., T, V) in the dtype of `value`, or (output, weights) with weights (..., T, S)
-        before dropout.
+    error. Return (..., T, V) in the dtype of `value` and, if asked for, the weights before dropout.
     """
     if is_causal:
         mask = combine_masks(mask, causal_mask(*ops.shape(scores)[-2:]))

@@ -43,16 +43,8 @@ def attend_from_cache(
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Return the output of `attention` for the query at position `index`, without dropout.
 
-    Args:
-        attention: the layer for which the cache was started.
-        query: (B, 1, D), the query at `index`.
-        index: position of the query, a scalar integer.
-        cache: from `start_attention_cache`, or from the call for the previous position.
-        mask: boolean (B, L), or (B, S) in cross-attention; True = attend.
-        is_causal: whether this is self-attention, in which the query joins the keys.
-
-    Returns:
-        (B, 1, D) and the cache for the next position.
+    The query is (B, 1, D), and the mask boolean (B, L), or (B, S) in cross-attention. `is_causal`
+    means self-attention, in which the query joins the keys. Return (B, 1, D) and the next cache.
     """
     if _has_plain_projections(attention):
         if is_causal:

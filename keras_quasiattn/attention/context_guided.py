@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from keras_quasiattn.attention.base import ScoreAttention, dot_product_attention, register_attention
+from keras_quasiattn.attention.base import ScoreAttention, register_attention
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.core.arguments import check_number
 from keras_quasiattn.core.masks import masked_softmax, zero_masked
@@ -35,9 +35,8 @@ def context_guided_attention(
     W = softmax(scale · query · keyᵀ + bias) + λ · α · sigmoid(scale · C_Q · C_Kᵀ);
     λ = 1 − λ_Q − λ_K, for each pair;  output = W · value
 
-    λ is between −1 and 1, so with α = 1 a weight is between −1 and 2. A masked pair has weight
-    exactly 0. A query with no key to attend to gives all zeros. W is computed in float32 for 16-bit
-    inputs.
+    λ is between −1 and 1, so with α = 1 a weight is between −1 and 2. Masks, precision and
+    errors are as in `ops.softmax_attention`.
 
     Args:
         query: (..., T, D).
@@ -50,15 +49,13 @@ def context_guided_attention(
         key_gate: λ_K, numbers in [0, 1], (..., S).
         alpha: α, the size of the quasi-attention.
         scale: factor of both dot products, usually 1/√D.
-        **options: `is_causal`, `dropout`, `dropout_seed`, `bias` and `return_scores`, as for
-            `ops.softmax_attention`.
+        **options: as for `ops.softmax_attention`, from `is_causal` on.
 
     Returns:
         output (..., T, V) in the dtype of `value`, or (output, W) with W (..., T, S).
 
     Raises:
-        ValueError: a finite bias below −1e4, which does not delete a key (not checked in graphs),
-            and as `ops.softmax_attention`.
+        ValueError: a finite bias below −1e4, which does not delete a key (not checked in graphs).
 
     Example:
     >>> x = np.zeros((2, 1))
@@ -71,36 +68,13 @@ def context_guided_attention(
     Source: Wu & Ong 2021, "Context-Guided BERT for Targeted Aspect-Based Sentiment Analysis",
     quasi-attention (QACG-BERT).
     """
-    contexts = {"query_context": query_context, "key_context": key_context}
-    gates = {"query_gate": query_gate, "key_gate": key_gate}
-    sides = {name: ops.convert_to_tensor(one) for name, one in {**contexts, **gates}.items()}
-
-    def weigh(scores: Tensor, mask: Tensor | None) -> Tensor:
-        return _weights(scores, mask, sides, scale, alpha)
-
-    return dot_product_attention(
-        query,
-        key,
-        value,
-        mask,
-        weigh,
-        "context-guided weights",
-        scale=scale,
-        low_scores_delete=False,
-        **options,
+    sides = {"query_context": query_context, "key_context": key_context}
+    sides |= {"query_gate": query_gate, "key_gate": key_gate}
+    learned = {name: ops.convert_to_tensor(one) for name, one in sides.items()}
+    learned["scale"] = scale
+    return ContextGuided(alpha).compute(
+        query, key, value, mask, learned=learned, scale=scale, **options
     )
-
-
-def _weights(
-    scores: Tensor, mask: Tensor | None, sides: dict[str, Tensor], scale: float, alpha: float
-) -> Tensor:
-    quasi_scores = dot_products(sides["query_context"], sides["key_context"], scale)
-    gate = 1 - (
-        ops.expand_dims(as_dtype(sides["query_gate"], scores.dtype), -1)
-        + ops.expand_dims(as_dtype(sides["key_gate"], scores.dtype), -2)
-    )
-    quasi = alpha * gate * ops.sigmoid(as_dtype(quasi_scores, scores.dtype))
-    return masked_softmax(scores, mask) + zero_masked(quasi, mask)
 
 
 @dataclasses.dataclass
@@ -147,7 +121,12 @@ class ContextGuided(ScoreAttention):
 
     def weights(self, scores: Tensor, mask: Tensor | None, learned: dict[str, Any]) -> Tensor:
         """Return the softmax of each row plus the gated term."""
-        return _weights(scores, mask, learned, learned["scale"], self.alpha)
+        query, key = learned["query_context"], learned["key_context"]
+        quasi = ops.sigmoid(as_dtype(dot_products(query, key, learned["scale"]), scores.dtype))
+        of_query, of_key = (as_dtype(learned[f"{x}_gate"], scores.dtype) for x in ("query", "key"))
+        gate = 1 - (ops.expand_dims(of_query, -1) + ops.expand_dims(of_key, -2))
+        quasi = self.alpha * gate * quasi
+        return masked_softmax(scores, mask) + zero_masked(quasi, mask)
 
 
 @register_attention("context_guided")

@@ -34,9 +34,8 @@ def differential_attention(
     W = softmax(Q₁·K₁ᵀ/√D₁ + bias) − λ · softmax(Q₂·K₂ᵀ/√D₂ + bias);  output = W · value
 
     Q₁ and K₁ are the first D₁ = ⌈D/2⌉ features of `query` and `key`, Q₂ and K₂ the others. A row
-    sums to 1 − λ. With λ = 0, W is the softmax of the first half. A masked pair has weight exactly
-    0. A query with no key to attend to gives all zeros. W, and the normalization, are computed in
-    float32 for 16-bit inputs.
+    sums to 1 − λ. With λ = 0, W is the softmax of the first half. Masks, precision and errors are
+    as in `ops.softmax_attention`.
 
     Args:
         query: (..., T, D), D ≥ 2.
@@ -55,7 +54,7 @@ def differential_attention(
         output (..., T, V) in the dtype of `value`, or (output, W) with W (..., T, S).
 
     Raises:
-        ValueError: fewer than two features, and as `ops.softmax_attention`.
+        ValueError: fewer than two features.
 
     Example:
     >>> x = np.eye(2)

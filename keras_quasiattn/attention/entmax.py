@@ -93,8 +93,7 @@ def entmax_attention(
 
     W = entmax(scale · query · keyᵀ + bias, α) over the visible keys;  output = W · value
 
-    A masked pair has weight exactly 0. A query with no key to attend to gives all zeros. W is
-    computed in float32 for 16-bit inputs.
+    Masks, precision and errors are as in `ops.softmax_attention`.
 
     Args:
         query: (..., T, D).
@@ -103,14 +102,13 @@ def entmax_attention(
         mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
         alpha: as for `ops.entmax`; a tensor broadcasts to (..., T, 1).
         up_to_two: as for `ops.entmax`.
-        **options: `scale`, `is_causal`, `dropout`, `dropout_seed`, `bias` and `return_scores`, as
-            for `ops.softmax_attention`.
+        **options: as for `ops.softmax_attention`, from `scale` on.
 
     Returns:
         output (..., T, V) in the dtype of `value`, or (output, W) with W (..., T, S).
 
     Raises:
-        ValueError: an α out of range, and as `ops.softmax_attention`.
+        ValueError: an α out of range.
 
     Example:
     >>> query, key = np.ones((1, 1)), np.array([[2.0], [1.0], [-1.0]])

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from keras_quasiattn.attention.base import ScoreAttention, dot_product_attention, register_attention
+from keras_quasiattn.attention.base import ScoreAttention, register_attention
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.core.backend import cumsum
 from keras_quasiattn.core.masks import masked_softmax, zero_masked
@@ -30,9 +30,8 @@ def forgetting_attention(
     W = softmax(scale · query · keyᵀ + bias + D);  output = W · value
 
     With a causal mask D_ts is the sum over r = s + 1 … t, as in the paper. Without one a query sees
-    keys on both sides, and all later keys lower the score of a key. A masked key has weight exactly
-    0, and its gate has no effect. A query with no key to attend to gives all zeros. W is computed
-    in float32 for 16-bit inputs.
+    keys on both sides, and all later keys lower the score of a key. Gates of masked keys have no
+    effect. All else is as in `ops.softmax_attention`.
 
     Args:
         query: (..., T, D).
@@ -40,14 +39,10 @@ def forgetting_attention(
         value: (..., S, V).
         mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
         log_forget: log f, the logarithms of the gates in (0, 1], (..., S).
-        **options: `scale`, `is_causal`, `dropout`, `dropout_seed`, `bias` and `return_scores`, as
-            for `ops.softmax_attention`.
+        **options: as for `ops.softmax_attention`, from `scale` on.
 
     Returns:
         output (..., T, V) in the dtype of `value`, or (output, W) with W (..., T, S).
-
-    Raises:
-        ValueError: as `ops.softmax_attention`.
 
     Example:
     >>> x, gates = np.zeros((3, 1)), np.full(3, 0.5)
@@ -59,18 +54,8 @@ def forgetting_attention(
     Source: Lin et al. 2025, "Forgetting Transformer: Softmax Attention with a Forget Gate", eqs. 4
     to 6.
     """
-
-    def weigh(scores: Tensor, mask: Tensor | None) -> Tensor:
-        return _weights(scores, mask, log_forget)
-
-    return dot_product_attention(query, key, value, mask, weigh, "forgetting weights", **options)
-
-
-def _weights(scores: Tensor, mask: Tensor | None, log_forget: Tensor) -> Tensor:
-    gates = zero_masked(ops.expand_dims(as_dtype(log_forget, scores.dtype), -2), mask)
-    backward = ops.flip(gates, axis=-1)
-    lowered = ops.flip(cumsum(backward) - backward, axis=-1)
-    return masked_softmax(scores + lowered, mask)
+    learned = {"log_forget": log_forget}
+    return Forgetting().compute(query, key, value, mask, learned=learned, **options)
 
 
 @dataclasses.dataclass
@@ -100,7 +85,12 @@ class Forgetting(ScoreAttention):
 
     def weights(self, scores: Tensor, mask: Tensor | None, learned: dict[str, Any]) -> Tensor:
         """Return the softmax of each row of scores, lowered by the gates."""
-        return _weights(scores, mask, learned["log_forget"])
+        gates = zero_masked(
+            ops.expand_dims(as_dtype(learned["log_forget"], scores.dtype), -2), mask
+        )
+        backward = ops.flip(gates, axis=-1)
+        lowered = ops.flip(cumsum(backward) - backward, axis=-1)
+        return masked_softmax(scores + lowered, mask)
 
 
 @register_attention("forgetting")

@@ -208,13 +208,9 @@ class Gates(QuantizedParts, keras.layers.Layer):
     that see T > 0 positions, and reports it and the density as metrics whose names begin with
     `metric_prefix`. An exported model is called without `training`, so its graph updates nothing.
 
-    Call arguments:
-        logits: (..., S), or (..., 1, S) with a mask of query-key pairs.
-        mask: boolean, broadcasts against `logits`; True = visible.
-
-    Returns:
-        In training: float32 gates in (0, 1) with the shape of `logits`. Otherwise: boolean gates
-        with the common shape of `logits` and `mask`, closed where the mask is False.
+    Logits are (..., S), or (..., 1, S) with a mask of query-key pairs. In training the gates are
+    float32 in (0, 1), of that shape. Otherwise they are boolean, broadcast against the mask, and
+    closed where it is False.
     """
 
     def __init__(

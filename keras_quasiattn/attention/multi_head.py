@@ -182,6 +182,14 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
                 "`num_key_value_heads` must divide `num_heads`. "
                 f"Received: num_key_value_heads={num_key_value_heads}, num_heads={num_heads}"
             )
+        of_projections = {
+            "bias_initializer": bias_initializer,
+            "kernel_regularizer": kernel_regularizer,
+            "bias_regularizer": bias_regularizer,
+            "activity_regularizer": activity_regularizer,
+            "kernel_constraint": kernel_constraint,
+            "bias_constraint": bias_constraint,
+        }
         super().__init__(  # without `sliding_window` and `use_gate`, new in Keras 3.15
             num_heads,
             key_dim,
@@ -193,26 +201,14 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
             if isinstance(attention_axes, list)
             else attention_axes,
             kernel_initializer=kernel_initializer,
-            bias_initializer=bias_initializer,
-            kernel_regularizer=kernel_regularizer,
-            bias_regularizer=bias_regularizer,
-            activity_regularizer=activity_regularizer,
-            kernel_constraint=kernel_constraint,
-            bias_constraint=bias_constraint,
             seed=seed,
+            **of_projections,
             **kwargs,
         )
         self.sliding_window, self.use_gate = sliding_window, use_gate
         self.num_key_value_heads, self.rotary_base = num_key_value_heads, rotary_base
         self._requested_flash_attention = flash_attention
-        self._projection_arguments = {
-            "bias_initializer": bias_initializer,
-            "kernel_regularizer": kernel_regularizer,
-            "bias_regularizer": bias_regularizer,
-            "activity_regularizer": activity_regularizer,
-            "kernel_constraint": kernel_constraint,
-            "bias_constraint": bias_constraint,
-        }
+        self._projection_arguments = of_projections
         self._kernel_initializer = keras.initializers.get(kernel_initializer)
         options.prepare(self, num_heads)
         self.show_options(options)

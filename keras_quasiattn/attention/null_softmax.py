@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.attention.base import ScoreAttention, dot_product_attention, register_attention
+from keras_quasiattn.attention.base import ScoreAttention, register_attention
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.core.arguments import check_number
 from keras_quasiattn.core.backend import maximum
@@ -32,8 +32,7 @@ def null_softmax_attention(
 
     With b = 0 this is "softmax off by one", 1 + Σ in the denominator; with a learned b for each
     head, an attention sink. Each row sums to less than 1, and to nearly 0 if all its scores are far
-    below b. A masked pair has weight exactly 0. A query with no key to attend to gives all zeros. W
-    is computed in float32 for 16-bit inputs.
+    below b. Masks, precision and errors are as in `ops.softmax_attention`.
 
     Args:
         query: (..., T, D).
@@ -41,14 +40,10 @@ def null_softmax_attention(
         value: (..., S, V).
         mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
         null_score: b, a number or a tensor that broadcasts to (..., T, 1).
-        **options: `scale`, `is_causal`, `dropout`, `dropout_seed`, `bias` and `return_scores`, as
-            for `ops.softmax_attention`.
+        **options: as for `ops.softmax_attention`, from `scale` on.
 
     Returns:
         output (..., T, V) in the dtype of `value`, or (output, W) with W (..., T, S).
-
-    Raises:
-        ValueError: as `ops.softmax_attention`.
 
     Example:
     >>> query, key = np.ones((1, 1)), np.zeros((3, 1))
@@ -59,22 +54,8 @@ def null_softmax_attention(
     Source: Miller 2023, "Attention Is Off By One"; a learned b: OpenAI 2025, "gpt-oss-120b &
     gpt-oss-20b Model Card".
     """
-
-    def weigh(scores: Tensor, mask: Tensor | None) -> Tensor:
-        return _weights(scores, mask, null_score)
-
-    return dot_product_attention(query, key, value, mask, weigh, "null softmax weights", **options)
-
-
-def _weights(scores: Tensor, mask: Tensor | None, null_score: float | Tensor) -> Tensor:
-    null = as_dtype(null_score, scores.dtype)
-    lowest = -3.4e38  # about the lowest float32
-    if mask is not None:
-        scores = ops.where(mask, scores, ops.cast(lowest, scores.dtype))
-    highest = maximum(ops.expand_dims(largest(scores, -1, lowest), -1), null)
-    highest = ops.stop_gradient(highest)
-    weights = zero_masked(ops.exp(scores - highest), mask)
-    return weights / (ops.exp(null - highest) + ops.sum(weights, axis=-1, keepdims=True))
+    learned = {"null_score": null_score}
+    return NullSoftmax().compute(query, key, value, mask, learned=learned, **options)
 
 
 @dataclasses.dataclass
@@ -97,7 +78,14 @@ class NullSoftmax(ScoreAttention):
 
     def weights(self, scores: Tensor, mask: Tensor | None, learned: dict[str, Any]) -> Tensor:
         """Return the softmax of each row, with the null in its denominator."""
-        return _weights(scores, mask, learned.get("null_score", self.null_score))
+        null = as_dtype(learned.get("null_score", self.null_score), scores.dtype)
+        lowest = -3.4e38  # about the lowest float32
+        if mask is not None:
+            scores = ops.where(mask, scores, ops.cast(lowest, scores.dtype))
+        highest = maximum(ops.expand_dims(largest(scores, -1, lowest), -1), null)
+        highest = ops.stop_gradient(highest)
+        weights = zero_masked(ops.exp(scores - highest), mask)
+        return weights / (ops.exp(null - highest) + ops.sum(weights, axis=-1, keepdims=True))
 
 
 @register_attention("null_softmax")

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.attention.base import ScoreAttention, dot_product_attention, register_attention
+from keras_quasiattn.attention.base import ScoreAttention, register_attention
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.core.masks import visible_count, zero_masked
 
@@ -21,22 +21,17 @@ def relu_attention(
     W = max(scale · query · keyᵀ + bias, 0) / n;  output = W · value
 
     n is the number of keys that the query attends to; in the paper it is the length of the
-    sequence. A masked pair has weight exactly 0 and does not count in n. A query with no key to
-    attend to gives all zeros. W is computed in float32 for 16-bit inputs.
+    sequence. Masked pairs do not count in n. All else is as in `ops.softmax_attention`.
 
     Args:
         query: (..., T, D).
         key: (..., S, D).
         value: (..., S, V).
         mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
-        **options: `scale`, `is_causal`, `dropout`, `dropout_seed`, `bias` and `return_scores`, as
-            for `ops.softmax_attention`.
+        **options: as for `ops.softmax_attention`, from `scale` on.
 
     Returns:
         output (..., T, V) in the dtype of `value`, or (output, W) with W (..., T, S).
-
-    Raises:
-        ValueError: as `ops.softmax_attention`.
 
     Example:
     >>> query, key = np.ones((1, 1)), np.array([[2.0], [1.0], [-1.0], [0.0]])
@@ -47,11 +42,7 @@ def relu_attention(
     Source: Wortsman et al. 2023, "Replacing softmax with ReLU in Vision Transformers", with the
     exponent 1 of the length.
     """
-    return dot_product_attention(query, key, value, mask, _weights, "relu weights", **options)
-
-
-def _weights(scores: Tensor, mask: Tensor | None) -> Tensor:
-    return zero_masked(ops.relu(scores) / visible_count(scores, mask), mask)
+    return ReLU().compute(query, key, value, mask, **options)
 
 
 @dataclasses.dataclass
@@ -62,7 +53,7 @@ class ReLU(ScoreAttention):
 
     def weights(self, scores: Tensor, mask: Tensor | None, learned: dict[str, Any]) -> Tensor:
         """Return max(score, 0) divided by the number of visible keys."""
-        return _weights(scores, mask)
+        return zero_masked(ops.relu(scores) / visible_count(scores, mask), mask)
 
 
 @register_attention("relu")

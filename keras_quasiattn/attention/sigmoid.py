@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.attention.base import ScoreAttention, dot_product_attention, register_attention
+from keras_quasiattn.attention.base import ScoreAttention, register_attention
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.core.arguments import check_number
 from keras_quasiattn.core.masks import visible_count, zero_masked
@@ -68,13 +68,11 @@ def sigmoid_attention(
     Source: Ramapuram et al. 2024, "Theory, Analysis, and Best Practices for Sigmoid
     Self-Attention".
     """
-    return dot_product_attention(
+    return Sigmoid(score_bias).compute(
         query,
         key,
         value,
         mask,
-        lambda scores, mask: _weights(scores, mask, score_bias),
-        "sigmoid weights",
         scale=scale,
         is_causal=is_causal,
         dropout=dropout,
@@ -82,15 +80,6 @@ def sigmoid_attention(
         bias=bias,
         return_scores=return_scores,
     )
-
-
-def _weights(scores: Tensor, mask: Tensor | None, score_bias: float | None) -> Tensor:
-    common = (
-        -ops.log(visible_count(scores, mask))
-        if score_bias is None
-        else as_dtype(score_bias, scores.dtype)
-    )
-    return zero_masked(ops.sigmoid(scores + common), mask)
 
 
 @dataclasses.dataclass
@@ -106,7 +95,12 @@ class Sigmoid(ScoreAttention):
 
     def weights(self, scores: Tensor, mask: Tensor | None, learned: dict[str, Any]) -> Tensor:
         """Return the sigmoid of each score."""
-        return _weights(scores, mask, self.score_bias)
+        common = (
+            -ops.log(visible_count(scores, mask))
+            if self.score_bias is None
+            else as_dtype(self.score_bias, scores.dtype)
+        )
+        return zero_masked(ops.sigmoid(scores + common), mask)
 
 
 @register_attention("sigmoid")

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from keras_quasiattn.attention.base import ScoreAttention, dot_product_attention, register_attention
+from keras_quasiattn.attention.base import ScoreAttention, register_attention
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.core.masks import masked_softmax
 
@@ -21,23 +21,20 @@ def signed_softmax_attention(
     E = scale · query · keyᵀ + bias;  W = sign(E) ⊙ softmax(|E|);  output = W · value
 
     The absolute weights of a row sum to 1. A weight is discontinuous where its score changes sign,
-    and 0 for a score of exactly 0. A masked pair has weight exactly 0. A query with no key to
-    attend to gives all zeros. W is computed in float32 for 16-bit inputs.
+    and 0 for a score of exactly 0. Masks and precision are as in `ops.softmax_attention`.
 
     Args:
         query: (..., T, D).
         key: (..., S, D).
         value: (..., S, V).
         mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
-        **options: `scale`, `is_causal`, `dropout`, `dropout_seed`, `bias` and `return_scores`, as
-            for `ops.softmax_attention`.
+        **options: as for `ops.softmax_attention`, from `scale` on.
 
     Returns:
         output (..., T, V) in the dtype of `value`, or (output, W) with W (..., T, S).
 
     Raises:
-        ValueError: a finite bias below −1e4, which does not delete a key (not checked in graphs),
-            and as `ops.softmax_attention`.
+        ValueError: a finite bias below −1e4, which does not delete a key (not checked in graphs).
 
     Example:
     >>> query, key = np.ones((1, 1)), np.array([[2.0], [-2.0], [1.0]])
@@ -47,20 +44,7 @@ def signed_softmax_attention(
 
     Source: Lv et al. 2024, "More Expressive Attention with Negative Weights" (Cog Attention).
     """
-    return dot_product_attention(
-        query,
-        key,
-        value,
-        mask,
-        _weights,
-        "signed softmax weights",
-        low_scores_delete=False,
-        **options,
-    )
-
-
-def _weights(scores: Tensor, mask: Tensor | None) -> Tensor:
-    return ops.sign(scores) * masked_softmax(ops.abs(scores), mask)
+    return SignedSoftmax().compute(query, key, value, mask, **options)
 
 
 @dataclasses.dataclass
@@ -73,7 +57,7 @@ class SignedSoftmax(ScoreAttention):
 
     def weights(self, scores: Tensor, mask: Tensor | None, learned: dict[str, Any]) -> Tensor:
         """Return the sign of each score times the softmax of the absolute scores."""
-        return _weights(scores, mask)
+        return ops.sign(scores) * masked_softmax(ops.abs(scores), mask)
 
 
 @register_attention("signed_softmax")

@@ -40,7 +40,8 @@ def softmax_attention(
 
     A = softmax(scale · query · keyᵀ + bias) over the keys that `mask` shows;  output = A · value
 
-    With gates, A is `ops.gated_softmax` of the same scores, which weights each key by its gate.
+    With gates, A is `ops.gated_softmax` of the same scores, which weights each key by its gate. A
+    masked pair has weight exactly 0. A is computed in float32 for 16-bit inputs.
 
     Args:
         query: (..., T, D).

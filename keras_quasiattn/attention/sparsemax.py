@@ -58,22 +58,17 @@ def sparsemax_attention(
 
     W = sparsemax(scale · query · keyᵀ + bias) over the visible keys;  output = W · value
 
-    A masked pair has weight exactly 0. A query with no key to attend to gives all zeros. W is
-    computed in float32 for 16-bit inputs.
+    Masks, precision and errors are as in `ops.softmax_attention`.
 
     Args:
         query: (..., T, D).
         key: (..., S, D).
         value: (..., S, V).
         mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
-        **options: `scale`, `is_causal`, `dropout`, `dropout_seed`, `bias` and `return_scores`, as
-            for `ops.softmax_attention`.
+        **options: as for `ops.softmax_attention`, from `scale` on.
 
     Returns:
         output (..., T, V) in the dtype of `value`, or (output, W) with W (..., T, S).
-
-    Raises:
-        ValueError: as `ops.softmax_attention`.
 
     Example:
     >>> query, key = np.ones((1, 1)), np.array([[0.3], [0.1], [-1.2]])

@@ -58,7 +58,7 @@ Shape = tuple[int | None, ...]
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class DenseStack(ConfiguredLayer):
-    """Repeat dropout and a dense layer with ReLU `num_layers` times.
+    """Repeat dropout and a dense layer with ReLU `num_layers` times; (..., units).
 
     Args:
         units: size of every dense layer.
@@ -66,16 +66,6 @@ class DenseStack(ConfiguredLayer):
         dropout: rate in [0, 1) of the dropout before each dense layer.
         kernel_initializer: initializer of every kernel.
         last_activation: activation of the last dense layer. Defaults to "relu".
-
-    Call arguments:
-        inputs: (..., features).
-        training: whether to apply dropout.
-
-    Returns:
-        (..., units).
-
-    Raises:
-        ValueError: an argument is out of range.
 
     Example:
     >>> DenseStack(7)(keras.ops.ones((2, 5, 3))).shape == (2, 5, 7)

@@ -66,9 +66,8 @@ def open_positions_attention(
         window: odd number of inputs from which each state is computed. Defaults to 1.
         return_scores: also return α.
         implementation: "gathered" works as above. "reference" computes all positions and gives
-            closed ones weight 0. "auto" is "gathered", or "reference" where the size of a tensor
-            must not depend on its content: under XLA (`jit_compile=True`) and while JAX traces for
-            `jit` or a gradient. All agree up to rounding.
+            closed ones weight 0. "auto" is "gathered", or "reference" where sizes must not depend
+            on content: under XLA and while JAX traces. All agree up to rounding.
 
     Returns:
         r (B, D) in the dtype of `states`, or (r, α) with α (B, T).
@@ -160,29 +159,18 @@ NETWORKS = ("bilstm", "feed_forward", "self_attention")
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class GateNetwork(SequenceLayer):
-    """A small network that reads a sequence and returns one logit per position.
+    """Read a sequence (B, T, D) and return one logit per position, (B, T, 1).
 
     h' = network(x);  logit_t = u·h'_t + b
 
     bilstm: h' concatenates the states of a forward and a backward LSTM. feed_forward:
     h'_t = tanh(W·x_t + c). self_attention: z = tanh(W·x + c), and h' = z + softmax attention of z
     to itself; without the added z, the gates of different words would differ only through the
-    words' queries. Masked positions do not affect the others.
+    words' queries. Masked positions, where inputs must be 0, do not affect the others.
 
     Args:
         network: "bilstm", "feed_forward" or "self_attention".
         units: size of the hidden states (per direction).
-
-    Call arguments:
-        inputs: (B, T, D), zeros at masked positions.
-        mask: boolean (B, T), True = real.
-
-    Returns:
-        (B, T, 1).
-
-    Raises:
-        ValueError: the network is unknown, `units` is not a positive integer, or the inputs are not
-            (B, T, D).
 
     Example:
     >>> network = GateNetwork("feed_forward", units=4)

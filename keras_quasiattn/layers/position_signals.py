@@ -21,8 +21,7 @@ class TimingSignal(ConfiguredLayer):
     signal[t] = [sin(t·r_0) … sin(t·r_{h−1}), cos(t·r_0) … cos(t·r_{h−1})], h = D // 2,
     r_i = max_timescale^(−i / (h − 1))
 
-    If D is odd, the last feature of the signal is 0. There are no weights, and any length works.
-    The layer passes a mask on without using it.
+    If D is odd, the last feature of the signal is 0. Any length works. A mask is passed on.
 
     Args:
         max_timescale: number above 1; the slowest wave has the wavelength 2π·max_timescale.

@@ -56,14 +56,6 @@ def bidirectional(recurrent: keras.layers.Layer, **options: Any) -> keras.layers
     serialized at one memory address as one object. If `recurrent` were freed, the next layer
     created at its address would get the same copy for both directions, which Keras rejects. So the
     returned layer keeps `recurrent` alive.
-
-    Args:
-        recurrent: a layer without weights yet.
-        options: arguments of Keras' `Bidirectional`.
-
-    Returns:
-        The layer, without weights yet: (B, T, D) to (B, T, 2·units), or as `recurrent` and
-        `merge_mode` define.
     """
     layer = keras.layers.Bidirectional(recurrent, **options)
     weakref.finalize(layer, lambda kept: None, recurrent).atexit = False
@@ -73,16 +65,10 @@ def bidirectional(recurrent: keras.layers.Layer, **options: Any) -> keras.layers
 def run_recurrent(
     recurrent: keras.layers.Layer, inputs: Tensor, mask: Tensor | None, training: bool | None = None
 ) -> Tensor:
-    """Run a recurrent layer that returns sequences: states (B, T, units), 0 at masked positions.
+    """Run a built recurrent layer over inputs (B, T, D): states (B, T, units), 0 where masked.
 
     Masked positions are skipped, as if they were deleted. B and T may be 0, which Keras' own layers
     reject, and rows may be fully masked, which cuDNN rejects.
-
-    Args:
-        recurrent: a built layer, possibly bidirectional.
-        inputs: (B, T, D), zeros at masked positions.
-        mask: boolean (B, T), True = real; or None.
-        training: as in Keras.
     """
     row = int(inputs.shape[0] == 0)  # an empty batch is padded to one row
     if mask is None:
@@ -101,29 +87,16 @@ def run_recurrent(
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class BidirectionalGRU(SequenceLayer):
-    """Read a sequence in both directions.
+    """Read a sequence (B, T, features) in both directions: (B, T, 2·units).
 
     h_t = [GRU→(x)_t; GRU←(x)_t], where x has passed a dropout that drops a feature at all positions
     or at none
 
-    The GRUs skip masked positions. States there are exactly 0, and values there, NaN included, have
-    no effect. The output keeps the mask.
+    Masked positions, NaN included, are skipped, and states there are 0. The output keeps the mask.
 
     Args:
         units: size of the states of each direction.
         dropout: dropout rate in [0, 1).
-
-    Call arguments:
-        inputs: (B, T, features).
-        mask: boolean (B, T), True = real.
-        training: whether to apply dropout.
-
-    Returns:
-        (B, T, 2·units).
-
-    Raises:
-        ValueError: an argument is out of range, the inputs are not (B, T, features), or the mask
-            holds floats.
 
     Example:
     >>> tuple(BidirectionalGRU(4)(np.ones((2, 5, 3), "float32")).shape)

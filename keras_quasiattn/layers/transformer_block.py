@@ -85,14 +85,9 @@ class TransformerBlock(ConfiguredLayer):
     ) -> tuple[Tensor, Any]:
         """Return the output (B, T, D) of one sublayer, and the second result of `attend`.
 
-        Args:
-            name: as in `_make_attention_sublayer`.
-            inputs: (B, T, D).
-            attend: `attend(attention, query) -> (output, further)`, where the query is `inputs`,
-                normalized if `normalize_first`.
-            training: whether to apply dropout.
-            isolate_rows: whether some rows may hold NaN that others do not see and that must stay
-                out of the gradients of the norm.
+        `attend(attention, query) -> (output, further)` gets the `inputs`, normalized if
+        `normalize_first`. With `isolate_rows`, NaN in some rows must stay out of the gradients of
+        the norm.
         """
         norm, attention, dropout = (
             getattr(self, attribute) for attribute in (f"{name}_norm", name, f"{name}_dropout")

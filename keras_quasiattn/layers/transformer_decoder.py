@@ -35,7 +35,8 @@ _MASKS = ("_mask", "_attention_mask")
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class TransformerDecoder(TransformerBlock):
-    """One block: self-attention to the past, attention to an encoder if any, feed-forward net.
+    """Attend to the past, to an encoder if there is one, and apply a feed-forward network: one
+    block.
 
     x = decoder + Dropout(SelfAttention(LayerNorm(decoder))), causal
     y = x + Dropout(CrossAttention(LayerNorm(x), encoder))
@@ -45,11 +46,11 @@ class TransformerDecoder(TransformerBlock):
     first call or `build` decides whether a block has cross-attention, and saving preserves this.
     With `normalize_first=False` each half is LayerNorm(x + Dropout(Half(x))) instead.
 
-    Masking: position t sees positions 0 … t of `decoder` and all of `encoder`, except padding. The
-    values in padding never matter. Explicit masks replace implicit Keras masks. The attention masks
-    hide further pairs. The output keeps the decoder's mask. If CoDA subtracts means, each query
-    takes them over its own row, so outputs never depend on later positions: in self-attention while
-    it is causal, in cross-attention through `center_per_query`.
+    Masking: position t sees positions 0 … t of `decoder` and all of `encoder`, except padding,
+    whose values never matter. Explicit masks replace implicit Keras masks. The attention masks hide
+    further pairs. The output keeps the decoder's mask. If CoDA subtracts means, each query takes
+    them over its own row, so outputs never depend on later positions: in self-attention while it is
+    causal, in cross-attention through `center_per_query`.
 
     `start_cache` and `step` compute one position at a time, and `prefill` the first positions in
     one call. At real positions, the outputs equal those of one causal call on the whole sequence
@@ -66,25 +67,22 @@ class TransformerDecoder(TransformerBlock):
         activation: activation of the feed-forward net. Defaults to "relu".
         layer_norm_epsilon: number added to the variance. Defaults to 1e-6.
         kernel_initializer: initializer of all kernels. Defaults to "glorot_uniform".
-        normalize_first: True normalizes the input of each half (pre-norm), False the sum after it
-            (post-norm). Defaults to True.
+        normalize_first: True for pre-norm (the default), False for post-norm.
 
     Call arguments:
         decoder: (B, T, D), the sequence so far.
         encoder: (B, S, E), the encoder's outputs; None in a block without cross-attention.
-        decoder_mask: boolean (B, T), True = real.
-        encoder_mask: mask of `encoder`, (B, S).
-        training: whether to apply dropout. return_attention_scores: also return the weights: those
-            of the cross-attention, (B, N, T, S), if any, then those of the self-attention, (B, N,
-            T, T).
-        decoder_attention_mask: mask of the self-attention, boolean or 0/1 integer (B, T, T), (T, T)
-            or (B, N, T, T), True = the query of the row attends to the key of the column.
-        encoder_attention_mask: the same for the cross-attention, (B, T, S), (T, S) or (B, N, T, S).
+        decoder_mask, encoder_mask: boolean (B, T) and (B, S), True = real.
+        training: whether to apply dropout.
+        return_attention_scores: also return the weights: those of the cross-attention,
+            (B, N, T, S), if any, then those of the self-attention, (B, N, T, T).
+        decoder_attention_mask: boolean (B, T, T), (T, T) or (B, N, T, T), True = the query of the
+            row attends to the key of the column.
+        encoder_attention_mask: the same for the cross-attention, with S columns.
         use_causal_mask: False lets the self-attention see later positions too. Defaults to True.
 
     Returns:
-        (B, T, D); with `return_attention_scores`, a tuple of that and one or two tensors of
-        weights.
+        (B, T, D); with `return_attention_scores`, a tuple of that and the weights.
 
     Raises:
         ValueError: an argument is out of range, the heads do not divide the width, the inputs are
@@ -188,15 +186,10 @@ class TransformerDecoder(TransformerBlock):
         encoder_mask: Tensor | None = None,
         batch_size: Any = None,
     ) -> dict[str, Any]:
-        """Create the cache with which `step` computes up to `length` positions.
+        """Create the cache with which `step` computes up to `length` positions; see `call`.
 
-        The layer must be built. The first axis of every tensor in the cache is the batch.
-
-        Args:
-            encoder: (B, S, E), the encoder's outputs; None in a block without cross-attention.
-            length: integer, the largest number of positions.
-            encoder_mask: optional (B, S), True = a real position.
-            batch_size: B, needed if `encoder` is None.
+        The layer must be built. The first axis of every tensor in the cache is the batch, whose
+        size is needed if `encoder` is None.
         """
         self._check_encoder(encoder, encoder_mask=encoder_mask)
         encoder_mask = sequence_mask(encoder_mask, "encoder_mask", encoder)
@@ -223,17 +216,14 @@ class TransformerDecoder(TransformerBlock):
         decoder_mask: Tensor | None = None,
         encoder_mask: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Compute the output at one position, without dropout.
+        """Compute the output (B, 1, D) at one position without dropout, and the cache for the next.
 
         Args:
             decoder: (B, 1, D), the input at position `index`.
             index: scalar integer, counted from 0; all earlier positions must have been given.
             cache: from `start_cache` or the previous step.
-            decoder_mask: optional (B, length), True = a real position; used up to `index`.
-            encoder_mask: optional (B, S), True = a real position.
-
-        Returns:
-            (B, 1, D) and the cache for the next step.
+            decoder_mask: boolean (B, length), True = real; used up to `index`.
+            encoder_mask: boolean (B, S), True = real.
         """
         decoder_mask = sequence_mask(decoder_mask, "decoder_mask", None)
         real = None if decoder_mask is None else ops.take(decoder_mask, [index], axis=1)  # (B, 1)
@@ -247,16 +237,10 @@ class TransformerDecoder(TransformerBlock):
         decoder_mask: Tensor | None = None,
         encoder_mask: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Compute the outputs at the first positions in one call, without dropout.
+        """Compute the outputs (B, P, D) at positions 0 … P − 1 in one call, without dropout.
 
-        Args:
-            decoder: (B, P, D), the inputs at positions 0 … P − 1.
-            cache: from `start_cache`.
-            decoder_mask: optional (B, P), True = a real position.
-            encoder_mask: optional (B, S), True = a real position.
-
-        Returns:
-            (B, P, D) and the cache for a step at position P or any earlier one.
+        The cache that is returned serves a step at position P or any earlier one. Masks are (B, P)
+        and (B, S).
         """
         mask = sequence_mask(decoder_mask, "decoder_mask", decoder)
         return self._attend_with_cache(read_into_cache, decoder, mask, cache, mask, encoder_mask)

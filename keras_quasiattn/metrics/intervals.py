@@ -9,13 +9,9 @@ _DRAWS = 2000
 
 
 def wilson(share: float, count: int) -> tuple[float, float]:
-    """Return Wilson's 95% interval of a share.
+    """Return Wilson's 95% interval of a share p of `count` examples.
 
     (p + z²/2n ± z·√(p(1 − p)/n + z²/4n²)) / (1 + z²/n)
-
-    Args:
-        share: p, in [0, 1].
-        count: n, the number of examples; at least 1.
 
     >>> [round(bound, 3) for bound in wilson(0.9, 10)]
     [0.596, 0.982]
@@ -36,9 +32,6 @@ def bootstrap(items: np.ndarray) -> tuple[float, float]:
     """Return the 95% percentile interval of a mean, from 2,000 resamples of the items.
 
     The same items always give the same interval.
-
-    Args:
-        items: (examples,), the value of each example; at least one.
 
     >>> low, high = bootstrap(np.array([0.0, 0.5, 0.5, 1.0] * 25))
     >>> round(low, 2), round(high, 2)

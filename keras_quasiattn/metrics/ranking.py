@@ -140,12 +140,8 @@ class RankingMetric(Configured, keras.metrics.Metric):
     def _gain(self, rank: Any, found: Any, positives: Any) -> Any:
         """Return what each positive candidate adds to its question's score, (capacity,).
 
-        Entries of other candidates are ignored.
-
-        Args:
-            rank: rank of each candidate in its question, from 1.
-            found: number of the question's positives down to this rank.
-            positives: number of the question's positives; it may be 0.
+        `rank` counts from 1 in the question, `found` are its positives down to this rank, and
+        `positives` all of them. Entries of other candidates are ignored.
         """
         raise NotImplementedError
 

@@ -19,11 +19,8 @@ class SpanMetric(Configured, keras.metrics.Metric):
 
     Call arguments:
         y_true: integers (B, 3): the span's first and last token, and 1 if the example counts,
-            otherwise 0.
+            otherwise 0. There are no weights.
         y_pred: logits (B, P, 2) of start and end.
-
-    Raises:
-        ValueError: examples have weights.
     """
 
     def __init__(self, longest: int = 16, name: str | None = None, dtype: Any = None) -> None:

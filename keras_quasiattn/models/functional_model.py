@@ -27,13 +27,8 @@ class FunctionalModel(QuantizedParts, keras.Model):
     ) -> Callable[..., Any]:
         """Keep the arguments of a constructor, and return the `layer_maker` of its dtype policy.
 
-        Args:
-            given: its `locals()`, before any other variable is set.
-            positive: arguments that must be positive integers.
-            rates: arguments that must be in [0, 1).
-
-        Raises:
-            ValueError: if an argument is out of range.
+        `given` are its `locals()` before any other variable is set. Of the arguments, some must be
+        `positive` integers, others `rates` in [0, 1).
         """
         for name in positive:
             check_positive_integer(given[name], name)

@@ -128,15 +128,9 @@ class MixtureClassifier(EmbeddingModel):
         return ops.log_softmax(ops.stack(logits, axis=1), axis=-1)  # (B, K, num_classes)
 
     def posterior(self, first: Tensor, second: Tensor, labels: Tensor) -> Tensor:
-        """Return p(c | y, a, b) ∝ p(y | a, b; θ_c): how well each component explains the label.
+        """Return p(c | y, a, b) ∝ p(y | a, b; θ_c), (B, K): how well components explain labels.
 
-        Args:
-            first: ids (B, T), integers.
-            second: ids (B, S), integers.
-            labels: integers (B,), or probabilities (B, num_classes).
-
-        Returns:
-            (B, K); each row sums to 1.
+        Texts are ids (B, T) and (B, S), labels integers (B,) or probabilities (B, num_classes).
         """
         components = self.component_log_probabilities(first, second)
         return ops.softmax(_log_likelihood(components, self._rows(labels)), axis=-1)

@@ -57,17 +57,11 @@ class Reader(EmbeddingModel):
 
     Exact match is 1 for a word that occurs in the other text; frequency is a word's share of its
     own text. Both compare the words' forms: integers that are equal for words that count as the
-    same, including words outside the vocabulary.
+    same, including words outside the vocabulary. Padding is id 0, follows the text and has no
+    effect. A passage or question of padding alone gives finite logits.
 
-    Padding is id 0, follows the text and has no effect. A passage or question of padding alone
-    gives finite logits.
-
-    Inputs and logits are described in `AttentionFlowReader`.
-
-    Args:
-        network: class of the network, a `SpanNetwork`.
-        given: the `locals()` of the subclass's constructor: those in `WORD_FEATURES` configure the
-            word features, all others the network.
+    `network` is a `SpanNetwork`, and `given` the `locals()` of the subclass's constructor, of which
+    `WORD_FEATURES` configure the word features, and all others the network.
     """
 
     def __init__(self, network: type[SpanNetwork], given: dict[str, Any]) -> None:

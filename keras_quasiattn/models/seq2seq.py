@@ -151,13 +151,8 @@ class Seq2Seq(FunctionalModel):
     ) -> tuple[Tensor, dict[str, Any]]:
         """Run the decoder for one position; the logits equal those of a full call without dropout.
 
-        Args:
-            tokens: (B,) integers, the target tokens at position `index` (id 1 at index 0).
-            index: scalar integer; all earlier positions must have been run already.
-            cache: from `start_cache` or the previous step.
-
-        Returns:
-            Logits (B, vocabulary_size), float32, and the cache for the next position.
+        All earlier positions must have been run. Tokens (B,) at position `index` (id 1 at index 0)
+        give logits (B, vocabulary_size), float32, and the cache for the next position.
         """
         tokens = ops.expand_dims(ops.cast(tokens, "int32"), 1)
         x, states = self._step_states(self._target_embedding(tokens), 0, cache["states"])

@@ -37,14 +37,8 @@ class _Decoder(FunctionalModel):
     def step(self, tokens: Tensor, index: Any, cache: Cache) -> tuple[Tensor, Cache]:
         """Run the decoder for one position; the logits equal those of a full call without dropout.
 
-        Args:
-            tokens: (B,) integers, the tokens at position `index` (id 1 at index 0).
-            index: scalar integer below the `length` of the cache; all earlier positions must have
-                been run already.
-            cache: from `start_cache` or the previous step.
-
-        Returns:
-            Logits (B, vocabulary_size), float32, and the cache for the next position.
+        All earlier positions must have been run. Tokens (B,) at position `index` (id 1 at index 0)
+        give logits (B, vocabulary_size), float32, and the cache for the next position.
         """
         tokens = ops.expand_dims(ops.cast(tokens, "int32"), 1)  # (B, 1)
         mask = cache["target_mask"]  # (B, length)
@@ -177,17 +171,16 @@ class Transformer(_Decoder):
     logits = LayerNorm(y)·tableᵀ
 
     Source, target and output share one table. Padding is id 0: no position attends to it, and its
-    logits have no meaning. The logits carry the target's mask, so Keras losses and metrics leave
-    padding out. The target input is the desired output shifted by one, with id 1 (the end of the
-    sequence, also used as start symbol) in front. Sequences may have any length.
-
-    The searches use `start_cache` and `step`, and `prefill` for a prompt (`models.with_prompt`).
+    logits have no meaning. They carry the target's mask, so Keras losses and metrics leave padding
+    out. The target input is the desired output shifted by one, with id 1 (the end of the sequence)
+    in front. Sequences may have any length. The searches use `start_cache` and `step`, and
+    `prefill` for a prompt (`models.with_prompt`).
 
     With `universal=True` the model applies a single encoder block and a single decoder block
     `num_layers` times each, and adds the position and a learned step vector before every
     application (Universal Transformer). With `adaptive=True` in addition, each position halts
-    separately, after at most `num_layers` applications (`layers.AdaptiveHalting`). Its output is
-    the weighted mean of its states, and training adds the cost of pondering to the loss.
+    separately, after at most `num_layers` applications (`layers.AdaptiveHalting`), and training
+    adds the cost of pondering to the loss.
 
     Args:
         vocabulary_size: integer above 1, number of token ids including 0 (padding) and 1 (end).
@@ -202,8 +195,7 @@ class Transformer(_Decoder):
         dropout: rate in [0, 1) of every dropout. Defaults to 0.1.
         universal: whether the blocks share their weights. Defaults to False.
         adaptive: whether each position of a universal model halts separately. Defaults to False.
-        halting_options: dict of constructor arguments of `layers.AdaptiveHalting`, for an adaptive
-            model.
+        halting_options: dict of arguments of `layers.AdaptiveHalting`, for an adaptive model.
         **kwargs: `name`, `trainable` and `dtype` (a policy; the logits are always float32).
 
     Call arguments:
@@ -346,12 +338,9 @@ class CausalTransformer(_Decoder):
     logits = LayerNorm(x)·tableᵀ
 
     The blocks are `layers.TransformerDecoder` without an encoder: position t sees positions 0 … t.
-    With `normalize_first=False` the blocks end with a norm, so there is no final norm. Input and
-    output share one table. Padding is id 0: no position attends to it, and its logits have no
-    meaning. The logits carry the mask of the ids, so Keras losses and metrics leave padding out.
-    The input is the desired output shifted by one, with id 1 (the end of the sequence, also used as
-    start symbol) in front. Sequences may have any length. If CoDA subtracts means, it takes them
-    over the positions that each query sees.
+    With `normalize_first=False` the blocks end with a norm, so there is no final norm. Ids, padding
+    and masks are as in `Transformer`; the input is the desired output shifted by one, with id 1 in
+    front. If CoDA subtracts means, it takes them over the positions that each query sees.
 
     Args:
         vocabulary_size: integer above 1, number of token ids including 0 (padding) and 1 (end).
@@ -385,8 +374,6 @@ class CausalTransformer(_Decoder):
     >>> tokens, log_probability = model.generate(keras.ops.convert_to_tensor([[5, 3]]), length=4)
     >>> keras.ops.convert_to_numpy(tokens)[:, :2].tolist()
     [[5, 3]]
-
-    Named sizes: `CausalTransformer(vocabulary_size=258, **TRANSFORMER_SIZES["tiny"])`.
 
     Source: Liu et al. 2018, "Generating Wikipedia by Summarizing Long Sequences", section 4.2;
     details as in `Transformer`. CoDA: Tay et al. 2019, eq. 10.

@@ -19,14 +19,8 @@ _NEAR_BINS = round(NEAR * BINS / 2)
 class AttentionFigures:
     """Histograms of a model's attention matrices over [−1, 1], on one fixed batch.
 
-    The histograms leave out masked pairs. Each measurement runs the model once, without dropout and
-    in one graph. It does not affect training, except that gates with `inference="sample"` draw
-    random numbers.
-
-    ```python
-    figures = AttentionFigures(model, first_batch).measure()
-    shares(figures["matrices"]["attention/weights"])
-    ```
+    They leave out masked pairs. Each measurement runs the model once, without dropout and in one
+    graph. It does not affect training, except that gates with `inference="sample"` draw numbers.
     """
 
     def __init__(self, model: keras.Model, inputs: Any) -> None:

@@ -97,23 +97,13 @@ def coda_attention(
         return_scores: also return M, before dropout; takes T·S memory per head with any
             implementation.
         implementation: "reference" computes M at once and makes a (..., T, S, D) tensor.
-            "blockwise" computes M tile by tile, forward and backward, in memory linear in T and S;
-            it compiles under XLA and can be saved in a SavedModel. "compiled" does the same in
-            compiled CPU loops, with the `compiled` extra, or on PyTorch with an NVIDIA GPU in
-            Triton kernels, in float32. `jax.jit` and `torch.compile` keep both; compiling them with
-            XLA on TensorFlow or exporting them is an error. "auto" chooses "compiled" where it can:
-            what compiles is installed, no factor varies along S, no bias is given, and the call
-            computes in this process: on TensorFlow, on CPUs without XLA, eagerly, in a training
-            step or in a step of `fit`, `evaluate` or `predict`; on JAX, on one CPU; on PyTorch, on
-            tensors of the CPU, or of an NVIDIA GPU of compute capability 9. Otherwise, and in
-            whatever is exported, it chooses "blockwise". For few pairs it chooses "reference": if T
-            or S is 1; instead of "compiled", if all batches and heads together have at most 8192
-            pairs; instead of "blockwise", if T·S is at most 1024, or where XLA compiles for a GPU
-            or TPU, if all batches and heads together have at most 2²⁸ pairs. A TensorFlow graph
-            with unknown sizes that XLA does not compile chooses when it runs. If scores are
-            returned, "auto" and "blockwise" compute M whole, from blockwise distances ("auto" may
-            still choose "reference"), and "compiled" is an error. All give the same output up to
-            rounding.
+            "blockwise" computes M tile by tile, forward and backward, in memory linear in T and S.
+            "compiled" does the same in compiled CPU loops, with the `compiled` extra, or on PyTorch
+            with an NVIDIA GPU of compute capability 9 in Triton kernels, in float32. `jax.jit` and
+            `torch.compile` keep both; XLA on TensorFlow and exports cannot. "auto" is "reference"
+            for few pairs, "compiled" where it can run (no bias, no factor that varies along S, and
+            a call that stays in this process), and "blockwise" otherwise. With scores, M is
+            computed whole, and "compiled" is an error. All give the same output up to rounding.
         training: whether this is a training step; only "auto" uses it. Defaults to what the layer
             that calls this function says, and to False outside of layers.
 
@@ -439,32 +429,31 @@ class MultiHeadCoDA(MultiHeadQuasiAttention):
     output = (M·v)·W_o
 
     `scaling` changes the factor 1/H. A weight near 1 adds a value, near 0 deletes it, below 0
-    subtracts it. Since E and N compare the same q and k, vectors that point apart are also distant:
-    with 1/H and up to 64 features no weight is below −.8.
+    subtracts it; the weights of a row do not sum to 1. Since E and N compare the same q and k,
+    vectors that point apart are also distant: with 1/H and up to 64 features no weight is below
+    −.8.
 
     A drop-in for `keras.layers.MultiHeadAttention`: constructor, call arguments, scores, sublayer
-    names, LoRA and quantization are the same. The weights of a row do not sum to 1. Masks are
-    boolean (or 0/1 integers); a float mask is an error. Explicit masks win over implicit ones. A
-    masked pair has a weight of exactly 0. A row that is masked or has nothing to attend to gives
-    exact zeros.
+    names, LoRA and quantization are the same. A float mask is an error, and explicit masks win over
+    implicit ones. A masked pair has a weight of exactly 0. A row that is masked or has nothing to
+    attend to gives exact zeros.
 
-    The bias, 0 unless `attention_bias` is given, moves the sign and strength of a weight: where it
-    is large and negative, tanh(E) is −1 and the key is subtracted, not ignored. N is unchanged, and
-    the gate still deletes. A bias of −∞ hides the pair; a finite one below −1e4, a mask for other
-    attentions, is an error, which graphs cannot find. Under `rotary_base`, E depends on two
-    positions by their difference alone. N does not: a rotation keeps Euclidean distances, not the
-    L1 distance, so the gate of the same pair differs a little from place to place (of unit normals
-    of 64 features, by 4% of the distance on average; at most by a factor of √H).
+    Where the bias of `attention_bias` is large and negative, tanh(E) is −1 and the key is
+    subtracted, not ignored; N is unchanged, and the gate still deletes. A bias of −∞ hides the
+    pair; a finite one below −1e4 is an error, which graphs cannot find. Under `rotary_base`, E
+    depends on two positions by their difference alone. N does not: a rotation keeps Euclidean
+    distances, not the L1 distance, so the gate of the same pair differs a little from place to
+    place (of unit normals of 64 features, by 4% of the distance on average).
 
     Args:
         alpha: factor of E in addition to `scaling`: a number ≥ 0, or "learned" for one factor per
             head, starting at 1.
         beta: factor of N, like `alpha`.
-        scaling: "mean" multiplies E and N by 1/H. E is then a mean product and N a mean difference,
-            so neither tanh nor the gates start saturated. "paper" multiplies both by 1/√H (eq. 10);
-            gates then start nearly closed at usual head sizes. "none" leaves both unscaled.
-            "calibrated" starts as "mean"; `models.calibrate_attention` then sets a scale per head
-            from the first batch, so that E has variance 1 and the mean of 2·sigmoid(N) is ½.
+        scaling: "mean" multiplies E and N by 1/H, so neither tanh nor the gates start saturated.
+            "paper" multiplies both by 1/√H (eq. 10); gates then start nearly closed at usual head
+            sizes. "none" leaves both unscaled. "calibrated" starts as "mean";
+            `models.calibrate_attention` then sets a scale per head from the first batch, so that E
+            has variance 1 and the mean of 2·sigmoid(N) is ½.
         similarity: "tanh" or "sigmoid".
         gate: "sigmoid", "tanh", "arctan" or "algebraic" (x/√(1+x²)).
         gate_range: "scaled" doubles a sigmoid gate and leaves other gates unchanged; "centered"
@@ -481,9 +470,7 @@ class MultiHeadCoDA(MultiHeadQuasiAttention):
         query: (B, T, features), or with more axes between batch and features.
         value: (B, S, features).
         key: (B, S, features). Defaults to `value`.
-        query_mask: boolean (B, T). Defaults to the mask Keras attached to `query`.
-        value_mask: boolean (B, S). Defaults to the mask Keras attached to `value`.
-        key_mask: boolean (B, S). Defaults to the mask Keras attached to `key`.
+        query_mask, value_mask, key_mask: boolean (B, T) or (B, S). Default to the masks of Keras.
         attention_mask: boolean (B, T, S), (T, S) or (B, N, T, S).
         return_attention_scores: whether to return M, (B, N, T, S), too; takes T·S memory per head.
         training: whether dropout applies.

@@ -35,13 +35,8 @@ def blockwise_sums(
     """Return M · value, and Mᵀ · other_value if it is given, in memory linear in T and S.
 
     A factor `alpha` or `beta` that varies along S is broadcast to (..., T, S) all the same.
-
-    Args:
-        pairs: the sequences and the options of M.
-        value: (..., S, V).
-        other_value: (..., T, W), or None.
-        compiled: whether to use compiled loops instead of tiles of tensors.
-        may_be_tensors: whether a program that cannot hold compiled loops may have tiles instead.
+    `compiled` uses compiled loops instead of tiles of tensors, which may still serve a program that
+    cannot hold loops if it `may_be_tensors`.
     """
     dtype = compute_dtype(pairs.query, pairs.key, pairs.distance_query, pairs.distance_key)
     target, source = ops.shape(pairs.query)[-2], ops.shape(pairs.key)[-2]

@@ -45,12 +45,7 @@ def l1_gradients(x: Tensor, y: Tensor, upstream: Tensor) -> tuple[Tensor, Tensor
     """Return the gradients of Σ upstream · distance, for x (B, T, F) and y (B, S, F).
 
     The kernel is the derivative of `torch.cdist`. PyTorch's public functions for it would recompute
-    the distances.
-
-    Args:
-        x: (B, T, F).
-        y: (B, S, F).
-        upstream: (B, T, S).
+    the distances. `upstream` is (B, T, S).
     """
 
     def gradient(x: Tensor, y: Tensor, upstream: Tensor) -> Tensor:
