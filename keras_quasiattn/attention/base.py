@@ -104,10 +104,7 @@ class Attention:
         return False
 
     def prepare(self, layer: Any, heads: int = 1) -> None:
-        """Add sublayers to `layer`, or reject its number of heads; its constructor calls this once.
-
-        Each attention belongs to one layer.
-        """
+        """Add sublayers to `layer`, or reject its number of heads; its constructor calls this."""
 
     def make_weights(self, layer: Any, features: int, heads: int | None = None) -> dict[str, Any]:
         """Add the learned weights to `layer`, which calls this when it is built.
@@ -210,10 +207,7 @@ class Attention:
 
 
 class ShowsOptions:
-    """First base class of layers that show the options of their attention as attributes.
-
-    These are read-only, because weights and checks depend on them.
-    """
+    """First base class of layers that show an attention's options as read-only attributes."""
 
     def show_options(self, options: Any) -> None:
         """Set `self.options`, and an attribute for each of its fields."""

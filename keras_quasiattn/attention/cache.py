@@ -129,10 +129,7 @@ def _has_plain_projections(attention: keras.layers.Layer) -> bool:
 def _projected(
     attention: keras.layers.MultiHeadAttention, values: Tensor, start: Any = 0
 ) -> dict[str, Tensor]:
-    """Return the keys and values that a cache stores for `values` (B, L, D) at `start` and later.
-
-    Both have as many heads as the layer projects to; keys are rotated where the layer does so.
-    """
+    """Return the keys, rotated, and values that a cache stores for `values` (B, L, D)."""
     if isinstance(attention, MultiHeadQuasiAttention):
         return dict(zip(("key", "value"), attention.project(values, start=start), strict=True))
     return {

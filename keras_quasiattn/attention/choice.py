@@ -11,10 +11,7 @@ from keras_quasiattn.core.arguments import check_options, check_positive_integer
 
 
 class AttentionChoice:
-    """The attention arguments of a block, checked and kept as plain configuration.
-
-    With a layer, or the serialized configuration of one, as `attention`, the others are None.
-    """
+    """The attention arguments of a block, checked; beside a layer, the others are None."""
 
     def __init__(
         self,
@@ -85,11 +82,7 @@ class AttentionChoice:
         dtype: Any,
         is_cross: bool = False,
     ) -> keras.layers.Layer:
-        """Create a new attention layer for inputs of `width` features.
-
-        `is_cross` means that queries arrive one after another while all keys are known, so later
-        queries must not change earlier outputs.
-        """
+        """Create a layer for `width` features; if `is_cross`, queries must not see each other."""
         if isinstance(self.attention, dict):
             layer = _copy(self.attention, name=name)
             changes: Any = {}

@@ -218,10 +218,7 @@ def _broadcast_rows(x: Tensor, u: Tensor, difference: str) -> Tensor:
 
 @dataclasses.dataclass
 class Conflict(Attention):
-    """Some heads score by dot products, the others by the difference of query and key.
-
-    Layers over two sequences have one head, so all their scores are conflict scores.
-    """
+    """Some heads score by dot products, the others, or the only one, by differences."""
 
     needs_one_projection: ClassVar[bool] = True
     search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"difference": DIFFERENCES}

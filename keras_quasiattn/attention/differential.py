@@ -110,10 +110,7 @@ def _normalized(x: Tensor) -> Tensor:
 
 @dataclasses.dataclass
 class Differential(Attention):
-    """Weights are the difference of two softmaxes, one for each half of the features.
-
-    Layers over two sequences need at least two features, and pool normalized vectors.
-    """
+    """Weights are the difference of two softmaxes, one for each half of two or more features."""
 
     score_parts: ClassVar[int] = 2
     further_per_pair: ClassVar[int] = 1  # λ times the second weight

@@ -24,10 +24,7 @@ def check_factor(value: Factor, name: str) -> Factor:
 def factor_weights(
     layer: keras.layers.Layer, shape: tuple[int, ...], **values: Factor
 ) -> dict[str, Any]:
-    """Add a weight ≥ 0 of `shape`, initially 1, for each of the named values that is "learned".
-
-    Under 16-bit policies the few weights stay float32, because their updates are small.
-    """
+    """Add a float32 weight ≥ 0 of `shape`, initially 1, for each value that is "learned"."""
     return {
         name: layer.add_weight(
             shape=shape,

@@ -18,10 +18,7 @@ _OF_KERAS = ("_compute_attention", "_masked_softmax")
 
 
 class HookedLayer(QuantizedParts):
-    """First base class of a layer whose attention method is replaced; nothing else changes.
-
-    Rows that attend to nothing are exactly 0 before the output projection, which adds its bias.
-    """
+    """First base class of a layer of which only the method that attends is replaced."""
 
     heads: Heads
 
@@ -98,10 +95,7 @@ def _numbers(start: int, length: int, heads: int, size: int) -> np.ndarray:
 
 
 def hook(layer: Any, make: Any) -> None:
-    """Replace the attention method of a layer that `can_be_hooked`, in place.
-
-    `make` makes a multi-head layer of this package from constructor arguments.
-    """
+    """Replace the attention method of a layer by that of a multi-head layer that `make` makes."""
     parameters = inspect.signature(getattr(layer, HOOK)).parameters
     drops = "training" in parameters  # otherwise the layer drops something else
     made = make(

@@ -670,10 +670,7 @@ class AttentionAxes:
     def pair_mask(
         self, mask: Tensor | None, target_lengths: tuple[Any, ...], source_lengths: tuple[Any, ...]
     ) -> Tensor | None:
-        """Flatten an attention mask: (…, [N,] T…, S…) → (…, N or 1, T, S).
-
-        As in Keras, missing axes are inserted before T.
-        """
+        """Flatten an attention mask: (…, [N,] T…, S…) → (…, N or 1, T, S), as in Keras."""
         if mask is None:
             return None
         count = len(self.axes)
@@ -721,10 +718,7 @@ class AttentionAxes:
         return rows
 
     def rows_with_a_key(self, mask: Tensor, lengths: tuple[Any, ...], is_causal: bool) -> Tensor:
-        """Return which queries may attend to a key in any head, (B, d1, …, dn).
-
-        `mask` is (B, free…, N, T, S), where axes may have length 1.
-        """
+        """Return which queries may attend to a key in any head, (B, d1, …, dn), by a pair mask."""
         length = math.prod(lengths)
         if is_causal and mask.shape[-2] != 1:
             mask = combine_masks(mask, causal_mask(length, ops.shape(mask)[-1]))

@@ -195,10 +195,7 @@ def _visible(
 
 
 def temperatures(layer: keras.Layer) -> dict[str, Tensor]:
-    """Return learned α and β and the current τ of gates of every attention layer, by "path/name".
-
-    Each α or β is a vector, with one number per head if it is learned per head; τ is a scalar.
-    """
+    """Return learned α and β, a vector each, and τ of gates of every attention, by "path/name"."""
     found: dict[str, Tensor] = {}
     for path, one in attention_layers(layer).items():
         own = [sub for sub in one._flatten_layers() if isinstance(sub, Gates)]

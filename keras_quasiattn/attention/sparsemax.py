@@ -128,10 +128,7 @@ def sparse_weights(
 
 
 def _bisected(x: Tensor, power: float | Tensor) -> Tensor:
-    """Return τ (..., 1), found by bisection of the highest weight (−τ)^power.
-
-    That weight is at least 1/S, so bisection gives τ in full precision even if τ is nearly 0.
-    """
+    """Return τ (..., 1) in full precision, by bisection of the highest weight (−τ)^power ≥ 1/S."""
     highest = ops.zeros_like(_total(x))
     for step in range(1, _BISECTIONS_OF_WEIGHT[keras.backend.standardize_dtype(x.dtype)] + 1):
         middle = highest + 0.5**step

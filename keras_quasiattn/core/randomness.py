@@ -29,10 +29,7 @@ def _mix(x: Tensor) -> Tensor:
 
 
 def dropout_keys(seed: Tensor, batch_size: Any) -> Tensor:
-    """Return an int32 key for each of `batch_size` independent (T, S) patterns, (batch_size,).
-
-    `seed` is two integers, as `keras.random.SeedGenerator.next()` gives them.
-    """
+    """Return int32 keys (batch_size,) of independent (T, S) patterns, from two seed integers."""
     seed = ops.cast(seed, "int32")
     # Mix the seed before adding the index. Otherwise seed n + 1 gives the patterns of seed n,
     # shifted by one head.
@@ -70,10 +67,7 @@ def drop_weights(weights: Tensor, rate: float, seed: Tensor | None, first_row: A
 
 
 def uniform_noise(seed: Tensor, shape: tuple[Any, ...], draws: int = 1) -> Tensor:
-    """Return `draws` uniform numbers for each position of `shape` (..., S): (..., S, draws).
-
-    They are float32 in [2⁻²⁴, 1 − 2⁻²⁴]: the logarithm of 0 would be infinite.
-    """
+    """Return float32 draws in [2⁻²⁴, 1 − 2⁻²⁴], whose logarithms are finite: (..., S, draws)."""
     stream = ops.bitwise_xor(ops.cast(seed, "int32"), _NOISE)
     keys = dropout_keys(stream, math.prod(shape[:-1]))
     rows, columns = (ops.arange(length, dtype="int32") for length in (draws, shape[-1]))

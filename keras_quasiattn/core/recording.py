@@ -57,10 +57,7 @@ def recording() -> Iterator[Recording]:
 
 @contextlib.contextmanager
 def recording_of(sequence: str) -> Iterator[None]:
-    """Add the name of a sequence, such as "first", to all that ops record in the `with` block.
-
-    "weights" becomes "weights_first". Without an active recording the block does nothing.
-    """
+    """Record "weights" as "weights_first" in the `with` block, for the sequence "first"."""
     if not is_recording():
         yield
         return

@@ -17,10 +17,7 @@ LOWEST_SCORE = -1e4  # a finite bias below this was meant as a mask for a softma
 
 
 def as_score_bias(bias: Tensor, shape: tuple[Any, ...], name: str = "bias") -> Tensor:
-    """Return `bias`, floats that broadcast to `shape` (..., T, S), with two or more axes.
-
-    None in `shape` stands for an unknown length. Other biases are a `ValueError` naming `name`.
-    """
+    """Return `bias`, checked against `shape` (None: an unknown length), with two or more axes."""
     bias = ops.convert_to_tensor(bias)
     check_score_bias(bias, shape, name)
     return ops.expand_dims(bias, tuple(range(2 - len(bias.shape)))) if len(bias.shape) < 2 else bias
@@ -45,10 +42,7 @@ def check_score_bias(bias: Tensor, shape: tuple[Any, ...], name: str) -> None:
 
 
 def check_not_low(bias: Tensor, mask: Tensor | None) -> None:
-    """Raise a `ValueError` for a finite bias that was meant to hide a pair, if it can be read.
-
-    For attentions in which a low score does not delete a key. In a graph, nothing is checked.
-    """
+    """Raise a `ValueError` for a finite bias that was meant to hide a pair, if it can be read."""
     content = known_content(bias)
     if content is None or not (low := np.isfinite(content) & (content < LOWEST_SCORE)).any():
         return
@@ -62,11 +56,7 @@ def check_not_low(bias: Tensor, mask: Tensor | None) -> None:
 
 
 def hide_where_infinite(mask: Tensor | None, bias: Tensor) -> Tensor:
-    """Return `mask` without the pairs whose bias is −∞, as in an additive mask.
-
-    A bias of −∞ thus hides a pair in every attention, even where a low score does not delete a key,
-    and a row that is −∞ everywhere is an empty row.
-    """
+    """Return `mask` without the pairs whose bias is −∞, which hides a pair in every attention."""
     return combine_masks(mask, ops.not_equal(bias, ops.cast(-math.inf, bias.dtype)))
 
 
@@ -91,8 +81,5 @@ def with_hidden_pairs(
 
 
 def add_score_bias(scores: Tensor, bias: Tensor, mask: Tensor | None) -> Tensor:
-    """Add `bias` to `scores` (..., T, S); where the mask is False, the bias is ignored.
-
-    NaN and infinity at a masked pair thus reach neither the output nor a gradient.
-    """
+    """Add `bias` to `scores` (..., T, S); what it holds where the mask is False has no effect."""
     return scores + zero_masked(ops.cast(bias, scores.dtype), mask)

@@ -160,10 +160,7 @@ def _features(
     other_mask: Tensor | None,
     machines: list[FactorizationWeights],
 ) -> Tensor:
-    """Return (B, L, 3): three features that compare x with what is aligned to it.
-
-    They are exactly 0 where x is masked and where the other sequence is fully masked.
-    """
+    """Return three features that compare x with what is aligned to it, 0 without a real pair."""
     # Cast to float32 first: the products could overflow float16.
     one, two = (ops.cast(z, machines[0].factors.dtype) for z in (x, aligned))
     made = (one * two, ops.concatenate([one, two], axis=-1), one - two)

@@ -115,10 +115,7 @@ class DenseStack(ConfiguredLayer):
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class LayerNormalization(keras.layers.LayerNormalization):
-    """`keras.layers.LayerNormalization` over the last axis that keeps float64 precision.
-
-    On JAX and PyTorch `keras.ops.layer_normalization` (3.15.1) rounds float64 to float32.
-    """
+    """`keras.layers.LayerNormalization` that keeps float64, which Keras' ops (3.15.1) round."""
 
     def call(self, inputs: Tensor) -> Tensor:
         """Return γ·(inputs − mean) / √(variance + ε) + β, (..., features)."""

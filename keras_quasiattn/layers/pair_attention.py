@@ -95,10 +95,7 @@ class PairAttention(ConfiguredLayer):
 
 
 def check_pair(shapes: Any, same_features: bool = True) -> None:
-    """Raise a `ValueError` unless `shapes` are two shapes (B, length, features).
-
-    The numbers of features must be known and, with `same_features`, equal.
-    """
+    """Raise a `ValueError` unless `shapes` are two of (B, length, features), known and equal."""
     is_pair = isinstance(shapes, (list, tuple)) and len(shapes) == 2
     if not is_pair or any(
         not isinstance(shape, (list, tuple)) or len(shape) != 3 for shape in shapes
@@ -113,10 +110,7 @@ def check_pair(shapes: Any, same_features: bool = True) -> None:
 
 
 def _checked_masks(inputs: Any, mask: Any) -> list[Any]:
-    """Return the masks of two inputs, one each; raise a `ValueError` if they do not match.
-
-    The projections check the widths of the inputs.
-    """
+    """Return the masks of two inputs, one each; raise a `ValueError` if they do not match."""
     if not isinstance(inputs, (list, tuple)):
         # Unpacking a single tensor would iterate over its examples.
         given: Any = f"one {type(inputs).__name__} of shape {tuple(getattr(inputs, 'shape', ()))}"

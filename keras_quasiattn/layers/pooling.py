@@ -163,12 +163,7 @@ def check_states(states: Tensor, kernel: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class AttentionPooling(SequenceLayer):
-    """Pool (B, T, D) to (B, D) with the scores e_t = wᵀ·tanh(h_t); subclasses implement `pool`.
-
-    Args:
-        final_tanh: whether to apply tanh to the pooled vector.
-        kernel_initializer: initializer of w.
-    """
+    """Pool (B, T, D) to (B, D) with the scores e_t = wᵀ·tanh(h_t); subclasses implement `pool`."""
 
     def __init__(
         self, *, final_tanh: bool = False, kernel_initializer: Any = "glorot_uniform", **kwargs: Any

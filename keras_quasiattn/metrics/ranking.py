@@ -166,10 +166,7 @@ def _score_rank_limit(capacity: int) -> int:
 
 
 def _score_ranks(scores: Any, label: Any, seen: Any, ties: str) -> Any:
-    """Return the rank of each score: 0 for the highest, limit − 1 for an empty slot.
-
-    Two ranks are equal only if their order does not matter.
-    """
+    """Return the rank of each score, 0 for the highest, limit − 1 for an empty slot."""
     last = _score_rank_limit(scores.shape[0]) - 1
     unknown = ops.isnan(scores)
     _, rank = _sort(-ops.where(unknown, 0.0, scores))

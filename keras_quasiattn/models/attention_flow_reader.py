@@ -13,10 +13,7 @@ Tensor = Any
 
 
 class AttentionFlowNetwork(SpanNetwork):
-    """The network of `AttentionFlowReader`: map two sequences of vectors to span logits.
-
-    The arguments are those of `AttentionFlowReader` from `units` on.
-    """
+    """The network of `AttentionFlowReader`, with its arguments from `units` on."""
 
     def __init__(self, *, units: int, dropout: float, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -114,10 +114,7 @@ class DecaProp(Reader):
 
 
 class DecaPropNetwork(SpanNetwork):
-    """The network of `DecaProp`: map two sequences of vectors to span logits.
-
-    The arguments are those of `DecaProp` from `units` on.
-    """
+    """The network of `DecaProp`, with its arguments from `units` on."""
 
     def __init__(
         self,

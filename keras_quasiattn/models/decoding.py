@@ -147,10 +147,7 @@ def _choose_tokens(
     end_id: int,
     padding_id: int,
 ) -> tuple[Tensor, Tensor]:
-    """Search with one candidate in each row, as `greedy_search` does.
-
-    `choose(log_probabilities, index)` takes (B, V), −∞ for padding, and returns token ids (B,).
-    """
+    """Search with `choose(log_probabilities (B, V), index) → ids (B,)`, as `greedy_search` does."""
     batch = _batch_size(cache)
     columns = ops.arange(length, dtype="int32")
     prompted, answers, first = _begin(step, batch, length, start_id, padding_id)

@@ -134,10 +134,7 @@ class Seq2Seq(FunctionalModel):
         return self._answer(ops.cast(source, "int32"), ops.cast(target, "int32"), explained=True)
 
     def start_cache(self, source: Tensor, length: Any) -> dict[str, Any]:
-        """Encode `source` (B, S) for `step`; recurrent states do not depend on `length`.
-
-        Every tensor of the cache has the batch as first axis.
-        """
+        """Encode `source` (B, S) for `step`; recurrent states do not depend on `length`."""
         source = ops.cast(source, "int32")
         encoded, states = self._encode(source, training=False)
         cache: dict[str, Any] = {"states": states}

@@ -135,10 +135,7 @@ def swap_attention(
 
 
 def _copy(layer: keras.Layer, swap: Swap, made: dict[int, keras.Layer]) -> keras.Layer:
-    """Make a layer or model anew, with its attention swapped.
-
-    `made` holds copies by the identity of their originals, where nested models share layers.
-    """
+    """Make a layer or model anew, with its attention swapped; `made` are copies by identity."""
     if id(layer) in made:
         return made[id(layer)]
     if not _is_graph(layer) or swap.chooses(layer):

@@ -174,10 +174,7 @@ class TextClassifier(EmbeddingModel):
         self._end(ids, self._answer(ids)["logits"], kwargs)
 
     def explain(self, ids: Tensor) -> dict[str, Tensor]:
-        """Return the logits for ids (B, T), and the weights and gates of the attention.
-
-        `weights` (B, T) are there for "soft", "local" and "gated", `gates` (B, T) for "gated".
-        """
+        """Return the logits for ids (B, T), and the `weights` and `gates` (B, T) of a pooling."""
         # `training` must stay None: with False the gates would count this call as part of
         # `evaluate`.
         return self._answer(ops.cast(ids, "int32"))

@@ -536,8 +536,5 @@ class TransformerClassifier(FunctionalModel):
         self._end(ids, make(keras.layers.Dense, "logits", num_classes, dtype="float32")(x), kwargs)
 
     def explain(self, ids: Tensor) -> dict[str, Tensor]:
-        """Return the logits (B, num_classes) of ids (B, T).
-
-        There are no attention weights: self-attention has no single weight per position.
-        """
+        """Return the logits (B, num_classes) of ids (B, T); no position has a single weight."""
         return {"logits": self(ops.cast(ids, "int32"), training=False)}

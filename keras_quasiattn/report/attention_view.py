@@ -18,12 +18,7 @@ _HEIGHT = 620
 
 
 class AttentionView:
-    """The heat maps of one call; a notebook shows them with pickers for layer and head.
-
-    Args:
-        maps: the heat maps to show.
-        title: the heading.
-    """
+    """The heat maps of one call; a notebook shows them with pickers for layer and head."""
 
     def __init__(self, maps: Sequence[HeatMap], title: str) -> None:
         self.maps = list(maps)
@@ -39,12 +34,7 @@ class AttentionView:
             temporary.write_text(self.html(), encoding="utf-8")
 
     def figure(self, number: int = 0, head: int = 0) -> Drawing:
-        """Return one map as a `Drawing`, with `light` and `dark` SVG and `png`.
-
-        Args:
-            number: which map. Defaults to 0.
-            head: which head. Defaults to 0.
-        """
+        """Return one map and head as a `Drawing`, with `light` and `dark` SVG and `png`."""
         return heat_map("attention", self.maps[number], head)
 
     def _repr_html_(self) -> str:

@@ -142,10 +142,7 @@ def learning_curves(
     *,
     small: bool = False,
 ) -> Drawing:
-    """Plot one line per model, with the range of its runs shaded.
-
-    Like figures 4 and 5 of the Conflict paper.
-    """
+    """Plot one line per model, with the range of its runs shaded, as in the Conflict paper."""
     several = any(curve[0]["runs"] > 1 for curve in curves.values())
     legend = (len(curves) > 1 or several) and not small
     names = {model: with_runs(model, curve) for model, curve in curves.items()}
@@ -182,10 +179,7 @@ def learning_curves(
 
 
 def heat_map(name: str, shown: HeatMap, head: int = 0) -> Drawing:
-    """Plot the matrices of one head side by side: red above zero, white at zero, blue below zero.
-
-    Like figure 1 of the CoDA paper.
-    """
+    """Plot the matrices of one head: red above zero, white at zero, blue below zero."""
     colors = require("matplotlib.colors", "report")
 
     def draw(figure: Any) -> None:
@@ -219,10 +213,7 @@ def heat_map(name: str, shown: HeatMap, head: int = 0) -> Drawing:
 def histograms(
     name: str, layer: str, rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str]
 ) -> Drawing:
-    """Plot histograms of a layer's matrices over training, and the shares near −1, 0 and 1.
-
-    Like figure 2 of the CoDA paper.
-    """
+    """Plot histograms of a layer's matrices over training, and the shares near −1, 0 and 1."""
     chosen = [
         rows[i]
         for i in sorted({*np.linspace(0, len(rows) - 1, _SHOWN_STEPS).round().astype(int).tolist()})

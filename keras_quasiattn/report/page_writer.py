@@ -48,11 +48,7 @@ def page(
     texts: Sequence[Mapping[str, Any]] = (),
     sections: Sequence[Section] = (),
 ) -> str:
-    """Render the HTML of a report.
-
-    The template escapes all texts. The page's content security policy allows only its own script
-    and forbids all requests.
-    """
+    """Render the HTML of a report; its security policy forbids requests and all foreign scripts."""
     jinja2 = require("jinja2", "report")
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("keras_quasiattn.report", "page"),

@@ -106,10 +106,7 @@ def _at_least_matrix(x: Tensor) -> Tensor:
 def _tiled_bias(
     bias: Tensor, lead: tuple[Any, ...], target: Any, source: Any
 ) -> tuple[Tensor, tuple[Any, ...]]:
-    """Return the bias as (L, T or 1, S or 1), and the leading lengths whose product is L.
-
-    Known lengths of 1 stay, so that a shared bias is not copied for every batch.
-    """
+    """Return the bias as (L, T or 1, S or 1), and the leading lengths, kept at 1, that make L."""
     bias = ops.reshape(bias, (1,) * (len(lead) + 2 - len(bias.shape)) + tuple(ops.shape(bias)))
     shape = tuple(
         1 if own == 1 else length

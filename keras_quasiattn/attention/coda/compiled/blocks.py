@@ -17,10 +17,7 @@ LOOP: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "_
 
 
 class Problem(NamedTuple):
-    """Arrays of a (B, T, S) problem, and the options of its weights.
-
-    Unused arrays are empty; the first ten are then (B, ·, 0).
-    """
+    """Arrays of a (B, T, S) problem, empty or (B, ·, 0) if unused, and options of its weights."""
 
     query: Any  # (B, T, D)
     key: Any  # (B, S, D)

@@ -18,10 +18,7 @@ _backend = import_module(f"{__package__}.{keras.backend.backend()}")
 def compiled_sums(
     weights: TiledWeights, tensors: dict[str, Tensor], *, may_be_tensors: bool
 ) -> tuple[Tensor, ...]:
-    """Like `coda.tiles.tiled_sums`, with "alpha" and "beta" (B, T, 1).
-
-    Tensors that both E and N compare are read once and get one gradient.
-    """
+    """Like `coda.tiles.tiled_sums`, with "alpha" and "beta" (B, T, 1)."""
     same = "query" in tensors and all(
         tensors[name] is tensors.get(f"distance_{name}") for name in ("query", "key")
     )

@@ -179,10 +179,7 @@ class Problem:
 
 
 def forward(settings: Settings, tensors: dict[str, Tensor]) -> list[Tensor]:
-    """Return M · value (B, T, V), and Mᵀ · other_value (B, S, W) if it is given.
-
-    `tensors` are as for `Passes`, float32 on one device.
-    """
+    """Return M · value (B, T, V), and Mᵀ · other_value (B, S, W); tensors are as for `Passes`."""
     problem = Problem(settings, tensors)
     outputs = [problem.sums("query", problem.value)]
     if "other_value" in tensors:
