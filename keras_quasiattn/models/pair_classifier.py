@@ -139,10 +139,12 @@ class PairClassifier(EmbeddingModel):
     def _answer(self, first: Tensor, second: Tensor, **options: Any) -> Any:
         pair = [self._embedding(ids) for ids in (first, second)]
         if self._arguments["exact_match"]:
-            same = ops.equal(first[:, :, None], second[:, None, :])  # (B, T, S)
-            pair = [
-                ops.concatenate([x, ops.cast(ops.any(same, axis=axis), x.dtype)[..., None]], -1)
-                for x, axis in zip(pair, (2, 1), strict=True)  # (B, T or S, embedding_dim + 1)
+            # LiteRT cannot convert new axes by indices.
+            same = ops.equal(ops.expand_dims(first, 2), ops.expand_dims(second, 1))  # (B, T, S)
+            found = (ops.any(same, axis=2), ops.any(same, axis=1))
+            pair = [  # (B, T or S, embedding_dim + 1)
+                ops.concatenate([x, ops.expand_dims(ops.cast(one, x.dtype), -1)], -1)
+                for x, one in zip(pair, found, strict=True)
             ]
         return self._network(pair, mask=[is_real(first), is_real(second)], **options)
 
