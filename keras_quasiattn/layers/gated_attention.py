@@ -127,7 +127,7 @@ def _windows(inputs: Tensor, index: Tensor, window: int) -> Tensor:
     position = index % length + offsets  # (K, window)
     is_inside = ops.logical_and(position >= 0, position < length)
     nearby = ops.where(is_inside, index + offsets, index)
-    # Keras on JAX drops an axis of empty indices with two.
+    # `take` with indices (0, window) gives one axis too few on JAX if there are no inputs.
     rows = ops.take(ops.reshape(inputs, (-1, width)), ops.reshape(nearby, (-1,)), axis=0)
     rows = ops.reshape(rows, (-1, window, width))
     return zero_masked(rows, ops.expand_dims(is_inside, -1))

@@ -8,6 +8,7 @@ import pytest
 from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab import tasks
+from keras_quasiattn.lab.tasks.attention_options import with_todays_names
 from keras_quasiattn.lab.training.config import read_config
 
 OLD = {
@@ -80,3 +81,13 @@ def test_an_unknown_attention_is_an_error_that_lists_them() -> None:
     )
     with pytest.raises(UserError, match="`attention` must be one of .*'conflict'.* or a layer"):
         task.build_model()
+
+
+def test_runs_from_before_exact_matches_mark_no_words() -> None:
+    """The preset `own` marks them now; a reader's option of that name stays as it was recorded."""
+    assert with_todays_names({"model.intra_attention": False})["model.exact_match"] is False
+    for options in (
+        {"model.intra_attention": False, "model.exact_match": True},
+        {"model.units": 8},
+    ):
+        assert with_todays_names(options) == options
