@@ -13,7 +13,7 @@ import tiny_sequences
 import tiny_texts
 
 from keras_quasiattn.lab.comparison import engine, of_task
-from keras_quasiattn.lab.comparison.of_task import Settings, compare_task
+from keras_quasiattn.lab.comparison.of_task import compare_task
 from keras_quasiattn.lab.comparison.workers import Failed
 from keras_quasiattn.lab.tasks import Task, available
 from keras_quasiattn.lab.training import RunFolder
@@ -77,8 +77,8 @@ def test_a_task_is_compared(name: str, request: Any, tmp_path: Path, in_this_pro
     fixture, make = MADE[name]
     task = make(request.getfixturevalue(fixture), **SHORT)
     folder = tmp_path / "compared"
-    settings = Settings(["sigmoid"], seeds=1, rates=[0.01], limit=6)
-    found = compare_task(task, folder, settings, progress=False, command=["quasiattn", "compare"])
+    options = {"seeds": 1, "rates": [0.01], "limit": 6, "progress": False}
+    found = compare_task(task, folder, ["sigmoid"], **options, command=["quasiattn", "compare"])
     assert [one.name for one in found.entries] == ["softmax", "sigmoid", *SIMPLE.get(name, [])]
     assert not any(one.errors for one in found.entries)
     for one in found.entries[:2]:
@@ -93,6 +93,6 @@ def test_a_task_is_compared(name: str, request: Any, tmp_path: Path, in_this_pro
     records = (folder / "comparison.jsonl").read_text()
 
     # Started again, it measures nothing anew.
-    again = compare_task(task, folder, settings, progress=False)
+    again = compare_task(task, folder, ["sigmoid"], **options)
     assert again.table() == found.table() and (folder / "comparison.jsonl").read_text() == records
     assert all(json.loads(line)["split"] == "test" for line in records.splitlines())

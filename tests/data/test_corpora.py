@@ -33,12 +33,8 @@ from keras_quasiattn.lab.data import (
 COMPRESS = {".xz": lzma.compress, ".gz": gzip.compress}
 SPLITS = {split: split for split in ("train", "validation", "test")}
 WIKIQA = "QuestionID\tQuestion\tDocumentID\tDocumentTitle\tSentenceID\tSentence\tLabel"
-TRECQA = "question_id\tquestion\tsentence\tlabel\tin_clean"
 GROUP = {"id": "g1", "context": ["hi", "how ?"], "candidates": ["so", "no", "yes"], "label": 2}
-RANKED = [
-    *("wikiqa", "wikiqa_original", "trecqa", "trecqa_clean", "trecqa_all", "trecqa_all_clean"),
-    *("ubuntu_irc", "ubuntu_v2"),
-]
+RANKED = ["wikiqa", "wikiqa_original", "trecqa", "trecqa_all", "ubuntu_irc", "ubuntu_v2"]
 
 
 def put(folder: Path, name: str, lines: Sequence[str]) -> None:
@@ -133,14 +129,6 @@ def rows(pairs: TextPairs) -> list[tuple[bytes, bytes, int]]:
             ("entailment", "neutral", "contradiction"),
         ),
         (
-            "scitail_part",
-            "scitail/{}.tsv",
-            ("dev", "test"),
-            "premise\thypothesis\tlabel",
-            ("neutral", "entails", "-"),
-            ("entails", "neutral"),
-        ),
-        (
             "quora_part",
             "qqp/{}.tsv",
             ("train_subset", "dev", "test"),
@@ -219,20 +207,16 @@ def test_wikiqa_as_published(tmp_path: Path) -> None:
         assert sorted(pairs.groups) == [0, 1]
 
 
-def test_trecqa_raw_and_clean(tmp_path: Path) -> None:
+def test_trecqa_with_either_training_file(tmp_path: Path) -> None:
+    header = "question_id\tquestion\tsentence\tlabel\tin_clean"
     for split in ("train", "train-all", "dev", "test"):
         lines = [f"1\tq\t{split}\t1\t1", "2\tr\ta\t0\t0", "1\tq\tb\t0\t1"]
-        put(tmp_path, f"trecqa/{split}.tsv", [TRECQA, *lines])
+        put(tmp_path, f"trecqa/{split}.tsv", [header, *lines])
     for config, train in (("trecqa", "train"), ("trecqa_all", "train-all")):
-        for suffix, held_out in (("", 3), ("_clean", 2)):
-            made = read(tmp_path, config + suffix)
-            assert [len(made.splits[split]) for split in ("train", "validation", "test")] == [
-                3,
-                held_out,
-                held_out,
-            ]
-            assert (b"q", train.encode(), 1) in rows(made.splits["train"])
-            assert len(set(made.splits["test"].groups)) == held_out - 1
+        made = read(tmp_path, config)
+        assert [len(made.splits[split]) for split in SPLITS] == [3, 3, 3]
+        assert (b"q", train.encode(), 1) in rows(made.splits["train"])
+        assert len(set(made.splits["test"].groups)) == 2
 
 
 def test_ubuntu_groups(tmp_path: Path) -> None:
@@ -321,9 +305,7 @@ def test_configs_to_rank() -> None:
 @pytest.mark.parametrize(
     ("config", "pairs", "positive"),
     [
-        ("scitail_part", {"validation": 1_304, "test": 2_126}, {}),
-        ("trecqa_clean", {"train": 4_718, "validation": 1_117, "test": 1_442},
-         {"validation": 65, "test": 68}),
+        ("trecqa", {"train": 4_718, "validation": 1_148, "test": 1_517}, {}),
         *(
             pytest.param(*counts, marks=pytest.mark.long)
             for counts in (
@@ -331,7 +313,6 @@ def test_configs_to_rank() -> None:
                 ("quora_part", {"train": 18_991, "validation": 10_000, "test": 10_000}, {}),
                 ("wikiqa", {"train": 20_360, "validation": 2_733, "test": 6_165},
                  {"validation": 126, "test": 243}),
-                ("trecqa", {"train": 4_718, "validation": 1_148, "test": 1_517}, {}),
             )
         ),
         pytest.param(
@@ -360,8 +341,6 @@ def test_published_counts(
     for split, count in positive.items():
         part = made.splits[split]
         assert len(set(part.groups[part.labels == 1])) == count
-    if config == "trecqa_clean":
-        assert [len(set(made.splits[split].groups)) for split in ("validation", "test")] == [65, 68]
 
 
 def translations(folder: Path, config: str, source: str, target: str) -> ParallelTextSet:

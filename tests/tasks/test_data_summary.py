@@ -81,7 +81,7 @@ def test_comparisons_and_searches_said_nothing_of_own_files(
     task = tiny_texts.make(texts_data, model="transformer")
     with pytest.raises(_EnoughError):
         if command == "compare":
-            of_task.compare_task(task, tmp_path / "to", of_task.Settings(["sigmoid"]))
+            of_task.compare_task(task, tmp_path / "to", ["sigmoid"])
         else:
             search.search(task, {"training.learning_rate": [0.1, 0.2]}, tmp_path / "to")
     shown = capfd.readouterr().out

@@ -145,7 +145,6 @@ def compare(
     made: "Task",
     attentions: tuple[str, ...],
     folder: Path | None,
-    progress: bool,
     **options: Any,
 ) -> None:
     """Compare attentions on TASK: equal options, each at its best rate, with a verdict.
@@ -155,7 +154,7 @@ def compare(
     seeds and test items, what a bag of words reaches, and costs.
     """
     from keras_quasiattn.attention.base import ATTENTIONS
-    from keras_quasiattn.lab.comparison.of_task import Settings, compare_task
+    from keras_quasiattn.lab.comparison.of_task import compare_task
 
     names = [one for given in attentions for one in given.split(",")]
     if _ALL in names:
@@ -168,8 +167,7 @@ def compare(
     train = given.get("data.train")
     data = Path(str(train).split(",")[0]).stem if train else made.preset
     folder = folder or Path("comparisons") / f"{made.name}-{data}"
-    command, settings = ["quasiattn", *arguments], Settings(names, **options)
-    comparison = compare_task(made, folder, settings, progress=progress, command=command)
+    comparison = compare_task(made, folder, names, **options, command=["quasiattn", *arguments])
     click.echo(comparison.table())
     if comparison.best is None:
         raise UserError(f"every run failed: see {folder / 'processes.log'}")

@@ -25,23 +25,16 @@ _ABOUT, _RECORDS, _COSTS, _SIMPLE = "compared.json", "comparison.jsonl", "costs.
 _RATE = "training.learning_rate"
 
 
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """How attentions are compared."""
-
-    attentions: Sequence[str]
-    seeds: int = 3
-    rates: Sequence[float] = ()
-    limit: int | None = None
-    policy: str = "float32"
-    processes: int | None = None
-
-
 def compare_task(
     task: Task,
     folder: str | Path,
-    settings: Settings,
+    attentions: Sequence[str],
     *,
+    seeds: int = 3,
+    rates: Sequence[float] = (),
+    limit: int | None = None,
+    policy: str = "float32",
+    processes: int | None = None,
     progress: bool = True,
     command: Sequence[str] = (),
 ) -> Comparison:
@@ -56,12 +49,18 @@ def compare_task(
     and `items` (the scores of the test items).
     """
     folder = Path(folder)
-    names = _checked(task, settings)
+    for what, number in (("seeds", seeds), ("processes", processes)):
+        if number is not None and number < 1:
+            raise UserError(f"the number of {what} is {number}: it must be at least 1")
+    for rate in rates:
+        if not 0 < rate < float("inf"):
+            raise UserError(f"--rates {rate}: a learning rate must be a number above 0")
+    names = _checked(task, attentions)
     task.prepare()
     split = task.measured_split
     _begin(folder, task, split)
     usual, options = task.options.training.learning_rate, task.options.options()
-    rates = list(settings.rates) or [float(f"{usual / 3:.1g}"), usual, float(f"{usual * 3:.1g}")]
+    rates = list(rates) or [float(f"{usual / 3:.1g}"), usual, float(f"{usual * 3:.1g}")]
     given = {
         name: {
             **options,
@@ -80,14 +79,15 @@ def compare_task(
         figures={task.figure: Figure(task.figure)},
         grid={_RATE: rates},
         choose=task.figure,
-        seeds=settings.seeds,
+        seeds=seeds,
         first_seed=task.seed,
         split=split,
-        limit=settings.limit,
+        limit=limit,
+        policy=policy,
     )
     with Progress(progress) as shown:
         shown.say(*(task.remarks() if shown.shown else ()))
-        work = _Work(task, table, folder, settings, shown, command)
+        work = _Work(task, table, folder, processes or usual_processes(), shown, command)
         work.measure_costs()
         work.train()
         comparison = work.outcome()
@@ -95,7 +95,7 @@ def compare_task(
     return comparison
 
 
-def _checked(task: Task, settings: Settings) -> list[str]:
+def _checked(task: Task, attentions: Sequence[str]) -> list[str]:
     """Return the attentions, softmax first."""
     options = task.options.options()
     if "model.attention" not in options:
@@ -103,16 +103,10 @@ def _checked(task: Task, settings: Settings) -> list[str]:
             f"the model {task.model!r} of task {task.name} has one attention only: "
             f"compare one of {', '.join(models_with_attention(task)) or '(none)'}"
         )
-    for name in settings.attentions:
+    for name in attentions:
         if name not in ATTENTIONS:
             raise UserError.unknown("attention", name, ATTENTIONS)
-    for what, number in (("seeds", settings.seeds), ("processes", settings.processes)):
-        if number is not None and number < 1:
-            raise UserError(f"the number of {what} is {number}: it must be at least 1")
-    for rate in settings.rates:
-        if not 0 < rate < float("inf"):
-            raise UserError(f"--rates {rate}: a learning rate must be a number above 0")
-    return list(dict.fromkeys([BASELINE, *settings.attentions]))
+    return list(dict.fromkeys([BASELINE, *attentions]))
 
 
 def _begin(folder: Path, task: Task, split: str) -> None:
@@ -146,21 +140,20 @@ class _Work:
         task: Task,
         table: Table,
         folder: Path,
-        settings: Settings,
+        processes: int,
         shown: Progress,
         command: Sequence[str],
     ) -> None:
-        self._task, self._table, self._folder, self._settings = task, table, folder, settings
-        self._shown = shown
+        self._task, self._table, self._folder = task, table, folder
+        self._processes, self._shown = processes, shown
         self._costs: dict[str, dict[str, float]] = read_json(folder / _COSTS)
         self._simple: dict[str, Any] = read_json(folder / _SIMPLE)
-        self._processes = settings.processes or usual_processes()
         self._log = folder / "processes.log"
         self._like = Job(
             limit=table.limit,
             items=folder / "items",
             data_dir=task.data_dir,
-            policy=settings.policy,
+            policy=table.policy,
             command=tuple(command),
             assets=_written_assets(task, folder / "assets"),
         )

@@ -4,14 +4,11 @@ import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from keras_quasiattn.files import read_json_lines
 from keras_quasiattn.lab import tasks
 from keras_quasiattn.lab.tasks.attention_options import with_todays_names
-
-if TYPE_CHECKING:
-    pass
 
 Record = Mapping[str, Any]
 # Task, preset, model, split, and the options that differ from the preset's; equal for a row and its

@@ -39,6 +39,7 @@ _QUORA_SHARE = 0.025  # about 10,000 of 404,290 pairs
 _HELD_OUT = {"validation": "dev", "test": "test"}
 _OFFICIAL = {"train": "train", **_HELD_OUT}
 _PART = {"train": "train_subset", **_HELD_OUT}
+_TRAIN_ALL = {"train": "train-all", **_HELD_OUT}
 _TEXT = tfds.features.Text()
 
 
@@ -193,20 +194,14 @@ class StanfordSentiment(_Corpus):
     ]
 
 
-def _pairs(*columns: str, clean: bool = False, quoted: bool = False) -> _Reader:
+def _pairs(*columns: str, quoted: bool = False) -> _Reader:
     """Return a reader of a table with columns for first text, second text, label and question id.
 
-    The question id may be left out. A `clean` reader reads only the rows with in_clean = 1.
+    The question id may be left out.
     """
     names = dict(zip(("first", "second", "label", "question_id"), columns, strict=False))
 
-    def read(file: Path) -> _Rows:
-        wanted = [*names, *["in_clean"] * clean]
-        for line, row in read_table(file, wanted, quoted=quoted, names=names):
-            if row.pop("in_clean", "1") == "1":
-                yield line, row
-
-    return read
+    return lambda file: read_table(file, [*names], quoted=quoted, names=names)
 
 
 def _quora(low: float, high: float) -> Sequence[Any]:
@@ -269,18 +264,9 @@ def _to_rank(name: str, splits: Mapping[str, Sequence[Any]]) -> CorpusConfig:
     return dataclasses.replace(_to_classify(name, " ".join(RELEVANCE), splits), ranked=True)
 
 
-def _trecqa(train: str, clean: bool) -> CorpusConfig:
-    columns = ("question", "sentence", "label", "question_id")
-    splits = {
-        **_splits(_pairs(*columns), "trecqa/{}.tsv", {"train": train}),
-        **_splits(_pairs(*columns, clean=clean), "trecqa/{}.tsv", _HELD_OUT),
-    }
-    return _to_rank(f"trecqa{'_all' * (train == 'train-all')}{'_clean' * clean}", splits)
-
-
 _DUPLICATES = {"0": "not_duplicate", "1": "duplicate"}
 _NLI = _pairs("premise", "hypothesis", "label")
-_WIKIQA = _pairs("question", "sentence", "label", "question_id")
+_ANSWERS = _pairs("question", "sentence", "label", "question_id")
 _WIKIQA_ORIGINAL = _pairs("Question", "Sentence", "Label", "QuestionID")
 
 
@@ -290,13 +276,12 @@ class PairCorpus(_Corpus):
     | config | files in the manual folder | columns |
     |---|---|---|
     | `snli_part` | snli/{train_subset,dev,test}.tsv | premise, hypothesis, label |
-    | `scitail_part` | scitail/{dev,test}.tsv | premise, hypothesis, label |
     | `quora_part` | qqp/{train_subset,dev,test}.tsv | question1, question2, label |
     | `quora` | quora/quora_duplicate_questions.tsv | question1, question2, is_duplicate |
     | `dialogue_nli` | dialogue_nli/dialogue_nli_{train,dev,test}.jsonl | sentence{1,2}, label |
     | `wikiqa` | wikiqa/{train,dev,test}.tsv | question_id, question, sentence, label |
     | `wikiqa_original` | WikiQACorpus/WikiQA-{train,dev,test}.tsv | see below |
-    | `trecqa` | trecqa/{train,dev,test}.tsv | question_id, question, sentence, label, in_clean |
+    | `trecqa` | trecqa/{train,dev,test}.tsv | question_id, question, sentence, label |
     | `trecqa_all` | the same with trecqa/train-all.tsv | |
     | `ubuntu_irc` | ubuntu-irc/groups.{train,dev,test}.jsonl | id, context, candidates, label |
     | `ubuntu_v2` | ubuntu_v2/train.csv | Context, Utterance, Label |
@@ -304,16 +289,15 @@ class PairCorpus(_Corpus):
 
     The columns of `wikiqa_original` are QuestionID, Question, Sentence and Label. The fields of
     `quora` may be quoted; a hash of the first question splits its one file, with a fortieth each
-    for validation and test. `trecqa_clean` and `trecqa_all_clean` keep only the validation and test
-    rows with in_clean = 1, whose questions have right and wrong candidates. The training split of a
-    `_part` config holds the available rows of the published ones, or is absent.
+    for validation and test. The training split of a `_part` config holds the available rows of the
+    published ones.
 
     An example is {first, second, label}, or {question_id, first, second, label} if the pairs are to
     be ranked. Without a gold label, the label is -1. " __eot__ " joins the turns of a context.
 
-    Sources: Bowman et al. 2015 (SNLI), Khot et al. 2018 (SciTail), Iyer et al. 2017 (Quora),
-    Welleck et al. 2019 (Dialogue NLI), Yang et al. 2015 (WikiQA), Wang et al. 2007 and Yao et al.
-    2013 (TrecQA), Lowe et al. 2015 (Ubuntu), Kummerfeld et al. 2019 (#ubuntu IRC).
+    Sources: Bowman et al. 2015 (SNLI), Iyer et al. 2017 (Quora), Welleck et al. 2019 (Dialogue
+    NLI), Yang et al. 2015 (WikiQA), Wang et al. 2007 and Yao et al. 2013 (TrecQA), Lowe et al. 2015
+    (Ubuntu), Kummerfeld et al. 2019 (#ubuntu IRC).
 
     ```python
     builder = PairCorpus(config="wikiqa", data_dir="data")
@@ -327,7 +311,6 @@ class PairCorpus(_Corpus):
         _to_classify(
             "snli_part", "entailment neutral contradiction", _splits(_NLI, "snli/{}.tsv", _PART)
         ),
-        _to_classify("scitail_part", "entails neutral", _splits(_NLI, "scitail/{}.tsv", _HELD_OUT)),
         CorpusConfig(
             name="quora_part",
             classes=_DUPLICATES,
@@ -351,11 +334,12 @@ class PairCorpus(_Corpus):
                 _OFFICIAL,
             ),
         ),
-        _to_rank("wikiqa", _splits(_WIKIQA, "wikiqa/{}.tsv", _OFFICIAL)),
+        _to_rank("wikiqa", _splits(_ANSWERS, "wikiqa/{}.tsv", _OFFICIAL)),
         _to_rank(
             "wikiqa_original", _splits(_WIKIQA_ORIGINAL, "WikiQACorpus/WikiQA-{}.tsv", _OFFICIAL)
         ),
-        *(_trecqa(train, clean) for train in ("train", "train-all") for clean in (False, True)),
+        _to_rank("trecqa", _splits(_ANSWERS, "trecqa/{}.tsv", _OFFICIAL)),
+        _to_rank("trecqa_all", _splits(_ANSWERS, "trecqa/{}.tsv", _TRAIN_ALL)),
         _to_rank("ubuntu_irc", _splits(_response_groups, "ubuntu-irc/groups.{}.jsonl", _OFFICIAL)),
         _to_rank(
             "ubuntu_v2",
