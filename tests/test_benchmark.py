@@ -7,9 +7,11 @@ from pathlib import Path
 
 import keras
 import pytest
+import tiny_encoder
 import warm
 
 from benchmarks import coda, report, rows
+from keras_quasiattn.lab.training import train
 
 ROOT = Path(__file__).resolve().parents[1]
 pytestmark = pytest.mark.skipif(
@@ -120,3 +122,16 @@ def test_a_benchmark_writes_what_it_measured(command, tmp_path):
     assert ended.returncode == 0, ended.stderr[-2000:]
     found = json.loads(output.read_text())
     assert all(found[name] for name in BENCHMARKS[command])
+
+
+@pytest.mark.complete
+def test_exports_of_an_encoder_are_timed_beside_those_of_keras_hub(
+    encoder_folder, texts_data, tmp_path
+):
+    encoders = pytest.importorskip("benchmarks.encoders", reason="needs the extra pretrained")
+    short = {"training__steps": 2, "training__checkpoint_every": 1}
+    task = tiny_encoder.make(texts_data, "classify", encoder_folder, **short)
+    train(task, tmp_path / "run", progress=False)
+    found = encoders.measured(str(tmp_path / "run"), "data", repeats=1, seconds=0)
+    assert {row["texts"] for row in found} == {1, 8, 32} and len(found) == 18
+    assert all(row["ratio"] == 1 for row in found if "KerasHub" in row["way"])

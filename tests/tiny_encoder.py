@@ -1,11 +1,14 @@
 """A pretrained encoder with random weights, as a folder that KerasHub loads."""
 
 import inspect
+import json
+import shutil
 import string
 from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import tiny_pairs
 import tiny_texts
 
@@ -83,6 +86,61 @@ def write(folder: Path, family: str = "BertBackbone", **sizes: Any) -> Path:
     tokenizer(**files).save_to_preset(str(folder))
     (folder / "README.md").write_text(CARD, encoding="utf-8")
     return folder
+
+
+def write_transformers_form(place: Path, folder: Path) -> Path:
+    """A RoBERTa of `write` in the files that Hugging Face's transformers writes."""
+    import keras_hub
+    import safetensors.numpy
+
+    backbone = keras_hub.models.Backbone.from_preset(str(place))
+    width, embeddings = backbone.hidden_dim, "roberta.embeddings"
+    positions = np.array(backbone.embeddings.position_embedding.position_embeddings)
+    arrays = {
+        f"{embeddings}.word_embeddings.weight": backbone.token_embedding.embeddings,
+        # Two positions before the first are never read.
+        f"{embeddings}.position_embeddings.weight": np.pad(positions, ((2, 0), (0, 0))),
+        **_norm(f"{embeddings}.LayerNorm", backbone.embeddings_layer_norm),
+    }
+    for number, layer in enumerate(backbone.transformer_layers):
+        at, attention = f"roberta.encoder.layer.{number}", layer._self_attention_layer
+        for name in ("query", "key", "value"):
+            dense = getattr(attention, f"{name}_dense")
+            arrays |= _dense(f"{at}.attention.self.{name}", dense, (width, width))
+        output = attention.output_dense
+        arrays |= _dense(f"{at}.attention.output.dense", output, (width, width))
+        arrays |= _norm(f"{at}.attention.output.LayerNorm", layer._self_attention_layer_norm)
+        arrays |= _dense(f"{at}.intermediate.dense", layer._feedforward_intermediate_dense)
+        arrays |= _dense(f"{at}.output.dense", layer._feedforward_output_dense)
+        arrays |= _norm(f"{at}.output.LayerNorm", layer._feedforward_layer_norm)
+    folder.mkdir()
+    whole = {name: np.ascontiguousarray(one) for name, one in arrays.items()}
+    safetensors.numpy.save_file(whole, folder / "model.safetensors", metadata={"format": "pt"})
+    config = {
+        "model_type": "roberta",
+        "vocab_size": backbone.vocabulary_size,
+        "num_hidden_layers": backbone.num_layers,
+        "num_attention_heads": backbone.num_heads,
+        "hidden_size": width,
+        "intermediate_size": backbone.intermediate_dim,
+        "hidden_dropout_prob": 0.1,
+        "max_position_embeddings": backbone.max_sequence_length + 2,
+    }
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    assets = place / "assets" / "tokenizer"
+    shutil.copy(assets / "vocabulary.json", folder / "vocab.json")
+    shutil.copy(assets / "merges.txt", folder / "merges.txt")
+    return folder
+
+
+def _dense(name: str, layer: Any, shape: tuple[int, ...] | None = None) -> dict[str, Any]:
+    kernel = np.array(layer.kernel)
+    bias = np.array(layer.bias).reshape(-1)
+    return {f"{name}.weight": kernel.reshape(shape or kernel.shape).T, f"{name}.bias": bias}
+
+
+def _norm(name: str, layer: Any) -> dict[str, Any]:
+    return {f"{name}.weight": layer.gamma, f"{name}.bias": layer.beta}
 
 
 def make(data: Path, task: str, encoder: Path | str, seed: int = 3, **changed: Any) -> Task:

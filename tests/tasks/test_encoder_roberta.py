@@ -81,3 +81,20 @@ def test_a_damaged_vocabulary_is_one_line(place: Path, texts_data: Path, tmp_pat
     file.write_text(f"x\n{file.read_text(encoding='utf-8')}", encoding="utf-8")
     with pytest.raises(UserError, match=r"merges.txt, line 1: the merge 'x' must be two pieces"):
         tiny_encoder.make(texts_data, "classify", copy).prepare()
+
+
+def test_a_folder_of_hugging_faces_transformers_is_the_same_encoder(
+    place: Path, texts_data: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("safetensors")
+    folder = tiny_encoder.write_transformers_form(place, tmp_path / "transformers")
+    found = []
+    for one in (place, folder):
+        task = tiny_encoder.make(texts_data, "classify", one)
+        task.prepare()
+        model = task.build_model()
+        task.initialize(model)
+        ids = task.tokenize(["who was it", "\u00e9t\u00e9 \U0001f642"]).inputs["ids"]
+        found.append([ids, *model.encoder.get_weights()])
+    for of_place, of_folder in zip(*found, strict=True):
+        np.testing.assert_array_equal(of_place, of_folder)
