@@ -315,5 +315,5 @@ def test_saving_compiled_loops_is_an_error_that_names_them(tmp_path):
         def run(self, x):
             return ops.coda_attention(x, x, x, implementation="compiled")
 
-    with pytest.raises(AssertionError, match="implementation_compiled_cannot_be_exported"):
+    with pytest.raises(AssertionError, match="compiled_loops_cannot_be_exported_use_auto"):
         tf.saved_model.save(Module(), str(tmp_path / "served"))

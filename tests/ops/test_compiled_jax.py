@@ -15,7 +15,7 @@ if keras.backend.backend() != "jax" or "compiled" not in CODA_IMPLEMENTATIONS:
     pytest.skip("needs JAX and the extra `compiled`", allow_module_level=True)
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
-TARGET = "keras_quasiattn_coda_passes"
+TARGET = "keras_quasiattn_compiled"
 
 
 def normals(*shape):
@@ -146,17 +146,17 @@ def test_exporting_the_loops_is_an_error_that_says_so():
     from jax import export
 
     run = jax.jit(lambda x: attend(x, x, x))
-    with pytest.raises(ValueError, match="implementation='compiled'` cannot be exported"):
+    with pytest.raises(ValueError, match="Compiled loops cannot be exported.*use 'auto'"):
         export.export(run)(QUERY)
 
 
 def test_an_error_in_the_loops_is_one_of_the_program(monkeypatch):
-    from keras_quasiattn.attention.coda.compiled.call import Call
+    from keras_quasiattn.attention.coda.compiled.call import CodaCall
 
     def fail(*given):
         raise ArithmeticError("what happened")
 
-    monkeypatch.setattr(Call, "forward", fail)
+    monkeypatch.setattr(CodaCall, "forward", fail)
     with pytest.raises((ValueError, jax.errors.JaxRuntimeError), match="what happened"):
         jax.block_until_ready(attend(QUERY, KEY, VALUE))
 
@@ -179,13 +179,13 @@ def test_several_devices_take_tiles(monkeypatch):
 
 
 def test_fit_evaluate_and_predict_use_the_loops(monkeypatch, tmp_path):
-    from keras_quasiattn.attention.coda.compiled.call import Call
+    from keras_quasiattn.attention.coda.compiled.call import CodaCall
 
     passes = []
     for name in ("forward", "backward"):
-        original = getattr(Call, name)
+        original = getattr(CodaCall, name)
         monkeypatch.setattr(
-            Call, name, lambda *given, n=name, run=original: (passes.append(n), run(*given))[1]
+            CodaCall, name, lambda *given, n=name, run=original: (passes.append(n), run(*given))[1]
         )
     inputs = keras.Input((70, 8))
     model = keras.Model(inputs, layers.MultiHeadCoDA(2, 2)(inputs, inputs))

@@ -32,9 +32,9 @@ def passes(monkeypatch):
 
     calls = []
     for name in ("forward", "backward"):
-        original = getattr(call.Call, name)
+        original = getattr(call.CodaCall, name)
         monkeypatch.setattr(
-            call.Call,
+            call.CodaCall,
             name,
             lambda *given, name=name, run=original, **more: (
                 calls.append(name),
@@ -61,14 +61,17 @@ def test_torch_compile_keeps_the_operators_in_one_graph():
 
 
 def test_the_operators_keep_the_rules_of_pytorch():
-    from keras_quasiattn.attention.coda.compiled import torch as operators
+    from keras_quasiattn.attention.coda.compiled.call import CodaCall
+    from keras_quasiattn.core.compiled import torch as operators
+    from keras_quasiattn.core.compiled.call import written
 
     query, key = normals(2, 9, 4), normals(2, 11, 4)
     alpha = torch.ones(2, 9, 1)
-    options = ("query key value alpha beta", "", "tanh", "sigmoid", 2, False, 0.0, True)
+    names = ("query", "key", "value", "alpha", "beta")
+    call = written(CodaCall(("tanh", "sigmoid", 2, False, 0.0, True), names, (), False))
     tensors = [query, key, key + 1, alpha, alpha]
-    torch.library.opcheck(operators._forward, (tensors, *options))
-    torch.library.opcheck(operators._backward, ([normals(2, 9, 4)], tensors, *options))
+    torch.library.opcheck(operators._forward, (tensors, call))
+    torch.library.opcheck(operators._backward, ([normals(2, 9, 4)], tensors, call))
 
 
 @pytest.mark.parametrize("layout", ["transposed", "strided", "expanded"])
@@ -107,7 +110,7 @@ def test_the_loops_run_on_the_threads_of_pytorch(threads):
 
 
 def test_a_smaller_team_than_asked_for_does_all_the_work():
-    from keras_quasiattn.attention.coda.compiled.torch import _over_team
+    from keras_quasiattn.core.compiled.torch import _over_team
 
     shares = []
 
@@ -125,7 +128,7 @@ def test_a_smaller_team_than_asked_for_does_all_the_work():
 
 
 def test_an_error_on_a_thread_is_raised():
-    from keras_quasiattn.attention.coda.compiled.torch import _over_team
+    from keras_quasiattn.core.compiled.torch import _over_team
 
     def share(number, count):
         raise ArithmeticError(f"{number} of {count}")

@@ -59,10 +59,11 @@ def check(device, options, given, hidden):
     import torch
 
     from keras_quasiattn.attention.coda.compiled import torch_gpu
-    from keras_quasiattn.attention.coda.compiled.call import Call, Settings
+    from keras_quasiattn.attention.coda.compiled.call import CodaCall, Settings
 
     settings, names = Settings(*options), tuple(given)
-    exact, every = Call(settings, names, tuple(hidden), False), [*given.values(), *hidden.values()]
+    exact = CodaCall(settings, names, tuple(hidden), False)
+    every = [*given.values(), *hidden.values()]
     outputs = exact.forward(every)
     random = np.random.default_rng(2)
     upstreams = [random.normal(size=output.shape) for output in outputs]
@@ -175,17 +176,19 @@ def test_what_is_hidden_has_no_effect(device):
 def test_operators_have_the_same_results_on_both_devices(device):
     import torch
 
-    from keras_quasiattn.attention.coda.compiled import torch as operators
+    from keras_quasiattn.attention.coda.compiled.call import CodaCall
+    from keras_quasiattn.core.compiled import torch as operators
+    from keras_quasiattn.core.compiled.call import written
 
     given, hidden = arrays(2, 5, 7, others=3), masks("padding", 2, 5, 7)
-    options = (" ".join(given), " ".join(hidden), *PLAIN, False, 0.0, False)
+    call = written(CodaCall((*PLAIN, False, 0.0, False), tuple(given), tuple(hidden), False))
     low = [torch.from_numpy(x.astype("float32")) for x in given.values()]
     low += [torch.from_numpy(np.broadcast_to(x, x.shape).copy()) for x in hidden.values()]
     there = [x.to(device) for x in low]
-    outputs = operators._forward(low, *options)
-    results = [*outputs, *operators._backward(outputs, low, *options)]
-    found = operators._forward_on_gpu(there, *options)
-    found += operators._backward_on_gpu([x.to(device) for x in outputs], there, *options)
+    outputs = operators._forward(low, call)
+    results = [*outputs, *operators._backward(outputs, low, call)]
+    found = operators._forward_on_gpu(there, call)
+    found += operators._backward_on_gpu([x.to(device) for x in outputs], there, call)
     for x, y in zip(found, results, strict=True):
         assert x.is_contiguous()
         np.testing.assert_allclose(x.cpu().numpy(), y.numpy(), rtol=2e-5, atol=2e-5)

@@ -19,7 +19,7 @@ from keras_quasiattn.attention.coda.compiled.blocks import (
     store,
 )
 from keras_quasiattn.attention.coda.compiled.elementwise import FAST, slopes, values
-from keras_quasiattn.attention.coda.compiled.vectors import (
+from keras_quasiattn.core.compiled.vectors import (
     add_products,
     add_signs,
     distances,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from keras_quasiattn.attention.coda.compiled.vectors import LANES, transpose
+from keras_quasiattn.core.compiled.vectors import LANES, transpose
 
 BLOCK_ROWS = 8
 # Without counting references, which would take as long as the arithmetic of short blocks. Such a

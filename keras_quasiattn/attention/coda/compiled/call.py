@@ -1,4 +1,4 @@
-"""What one call of compiled code computes: the part that is the same for every backend.
+"""A call of CoDA's compiled passes.
 
 It imports no compiler: GPUs need Triton, and CPUs Numba.
 """
@@ -8,15 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
+from keras import ops
 
-from keras_quasiattn.attention.coda.compiled.threads import Spread, over_cores
+from keras_quasiattn.attention.coda.composition import WeightRule
+from keras_quasiattn.attention.coda.tiles import TiledWeights, TileMasks, tiled_sums
+from keras_quasiattn.core.compiled.call import Array, Shape, named
+from keras_quasiattn.core.compiled.threads import Spread, over_cores
+from keras_quasiattn.core.tiling import keys_per_tile
 
 if TYPE_CHECKING:
     from keras_quasiattn.attention.coda.compiled.passes import Passes
 
-Array = np.ndarray
-Shape = Sequence[Any]
+Tensor = Any
 
 
 class Settings(NamedTuple):
@@ -34,24 +37,25 @@ class Settings(NamedTuple):
     compares_same: bool = False
 
 
-class Call(NamedTuple):
-    """The options of a call and the names of its arrays, which follow in that order.
+class CodaCall(NamedTuple):
+    """A `core.compiled.call.Call` of `Passes`; `settings` are those of `Settings`."""
 
-    `names` have gradients, `masks` have none. `may_be_tensors` says whether a program that leaves
-    this process may compute with tensors instead; otherwise it is an error.
-    """
-
-    settings: Settings
+    settings: tuple[Any, ...]
     names: tuple[str, ...]
     masks: tuple[str, ...]
     may_be_tensors: bool
 
+    @property
+    def way_out(self) -> str:
+        """What to do instead of an export."""
+        return "use 'auto' or 'blockwise'"
+
     def output_shapes(self, shapes: Sequence[Shape]) -> list[tuple[Any, ...]]:
-        """Return the shapes of the outputs, from those of the arrays with gradients."""
+        """Return (B, T, V) and, if there is another value, (B, S, W)."""
         of = dict(zip(self.names, shapes, strict=False))
-        found = [(*of["beta"][:2], of["value"][2])]  # (B, T, V)
+        found = [(*of["beta"][:2], of["value"][2])]
         if "other_value" in of:
-            found.append((*of["value"][:2], of["other_value"][2]))  # (B, S, W)
+            found.append((*of["value"][:2], of["other_value"][2]))
         return found
 
     def forward(
@@ -60,7 +64,7 @@ class Call(NamedTuple):
         out: Sequence[Array] | None = None,
         spread: Spread = over_cores,
     ) -> Sequence[Array]:
-        """Return the outputs, or write them to `out`."""
+        """Return M · value and, if there is another value, Mᵀ · other_value."""
         return self._passes(arrays, spread).forward(out)
 
     def backward(
@@ -70,14 +74,47 @@ class Call(NamedTuple):
         out: Sequence[Array] | None = None,
         spread: Spread = over_cores,
     ) -> Sequence[Array]:
-        """Return a gradient for each of `names` from those of the outputs, or write it to `out`."""
+        """Return a gradient for each of `names`."""
         return self._passes(arrays, spread).backward(upstreams, self.names, out)
-
-    def named(self, arrays: Sequence[Any]) -> dict[str, Any]:
-        """Return the arrays by their names."""
-        return dict(zip((*self.names, *self.masks), arrays, strict=True))
 
     def _passes(self, arrays: Sequence[Array], spread: Spread) -> Passes:
         from keras_quasiattn.attention.coda.compiled.passes import Passes
 
-        return Passes(self.settings, self.named(arrays), spread)
+        return Passes(Settings(*self.settings), named(self, arrays), spread)
+
+    def forward_on_gpu(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """Return the outputs as tensors of PyTorch."""
+        from keras_quasiattn.attention.coda.compiled import torch_gpu
+
+        return torch_gpu.forward(Settings(*self.settings), named(self, tensors))
+
+    def backward_on_gpu(
+        self, upstreams: Sequence[Tensor], tensors: Sequence[Tensor]
+    ) -> list[Tensor]:
+        """Return the gradients as tensors of PyTorch."""
+        from keras_quasiattn.attention.coda.compiled import torch_gpu
+
+        found = torch_gpu.backward(Settings(*self.settings), upstreams, named(self, tensors))
+        return [found[name] for name in self.names]
+
+    def with_tensors(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Return the outputs by tiles."""
+        given, settings = named(self, tensors), Settings(*self.settings)
+        if settings.compares_same:
+            given |= {f"distance_{name}": given[name] for name in ("query", "key")}
+        batch, target, _ = given["beta"].shape
+        source = given["value"].shape[1]
+        keys, full = given.get("key_mask"), given.get("full_mask")
+        masks = TileMasks(
+            (batch,),
+            target,
+            source,
+            keys_per_tile(target, source),
+            None if keys is None else ops.broadcast_to(keys[..., :source], (batch, 1, source)),
+            given.get("row_mask"),
+            None if full is None else full[given["full_index"], :, :source],
+            settings.is_causal,
+        )
+        rule = WeightRule(settings.similarity, settings.gate, settings.scale)
+        weights = TiledWeights(rule, masks, settings.dropout, given.get("dropout_keys"))
+        return tiled_sums(weights, {name: x for name, x in given.items() if name not in self.masks})

@@ -1,6 +1,5 @@
 """Run the compiled passes on all cores."""
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,21 +9,17 @@ from keras_quasiattn.attention.coda.compiled import attention
 from keras_quasiattn.attention.coda.compiled.blocks import BLOCK_ROWS, Problem
 from keras_quasiattn.attention.coda.compiled.call import Settings
 from keras_quasiattn.attention.coda.compiled.elementwise import FUNCTION_CODES
-from keras_quasiattn.attention.coda.compiled.threads import Spread
-from keras_quasiattn.attention.coda.compiled.vectors import LANES
+from keras_quasiattn.core.compiled.arrays import empty, read_only, whole
+from keras_quasiattn.core.compiled.threads import Spread
+from keras_quasiattn.core.compiled.vectors import LANES
 
 Array = np.ndarray
 
 _COLUMNS = 256  # most columns of a block of M, so that its arrays fit the second-level cache
 _PIECES = 8  # independent pieces of work to aim at if there are few batches and heads
-_ALIGNMENT = 64  # bytes
 _LOOPS: Any = attention  # compiled functions are untyped
 GIVEN = Problem._fields[:10]  # the arrays with gradients
 _OF_COLUMNS = ("key", "distance_key", "value")
-
-
-def _whole(length: int, size: int) -> int:
-    return -(-length // size) * size
 
 
 class Passes:
@@ -42,18 +37,18 @@ class Passes:
         self.arrays, self.dtype, self.batch = arrays, value.dtype.type, value.shape[0]
         self.target, self.source = arrays["beta"].shape[1], value.shape[1]
         blocks = max(1, -(-self.source // _COLUMNS))
-        width = _whole(-(-max(1, self.source) // blocks), LANES)
-        most = _whole(self.target, BLOCK_ROWS) // (4 * BLOCK_ROWS)
+        width = whole(-(-max(1, self.source) // blocks), LANES)
+        most = whole(self.target, BLOCK_ROWS) // (4 * BLOCK_ROWS)
         self.chunks = max(1, min(-(-_PIECES // max(1, self.batch)), most))
         self.problem = Problem(
-            **{name: _read_only(arrays.get(name, self._nothing(name))) for name in GIVEN},
+            **{name: read_only(arrays.get(name, self._nothing(name))) for name in GIVEN},
             **self._masks(),
             compares_same=settings.compares_same,
             similarity_code=FUNCTION_CODES[settings.similarity],
             gate_code=FUNCTION_CODES[settings.gate],
             scale=self.dtype(settings.scale),
             is_causal=settings.is_causal,
-            dropout_keys=_read_only(arrays.get("dropout_keys", np.zeros(0, np.int32))),
+            dropout_keys=read_only(arrays.get("dropout_keys", np.zeros(0, np.int32))),
             dropout_threshold=np.uint32(round(settings.dropout * (1 << 24))),
             kept_factor=self.dtype(1 / (1 - settings.dropout)),
             chunks=self.chunks,
@@ -81,10 +76,10 @@ class Passes:
                 seen = np.any(full_mask, axis=1)[full_index].astype(np.uint8)
                 key_mask = seen & key_mask if key_mask.size else seen
         return {
-            "key_mask": _read_only(key_mask),
-            "row_mask": _read_only(row_mask),
-            "full_mask": _read_only(full_mask),
-            "full_index": _read_only(full_index),
+            "key_mask": read_only(key_mask),
+            "row_mask": read_only(row_mask),
+            "full_mask": read_only(full_mask),
+            "full_index": read_only(full_index),
         }
 
     def _result_shape(self, name: str) -> tuple[int, ...]:
@@ -116,14 +111,14 @@ class Passes:
         g, g_other = (*upstreams, self._nothing("value"))[:2]
         given = {GIVEN.index(name): x for name, x in zip(names, out or (), strict=False)}
         found = self._results([self._result_shape(name) for name in GIVEN], given)
-        self._run(_LOOPS.backward, _read_only(g), _read_only(g_other), tuple(found))
+        self._run(_LOOPS.backward, read_only(g), read_only(g_other), tuple(found))
         return self._finished([found[GIVEN.index(name)] for name in names], out)
 
     def _results(self, shapes: list[tuple[int, ...]], given: dict[int, Array]) -> list[Array]:
         """Return arrays of `shapes` for results: those given for a place if they fit, or new."""
         fitting = {place: x for place, x in given.items() if x.shape == shapes[place]}
         missing = [place for place in range(len(shapes)) if place not in fitting]
-        new = _empty([shapes[place] for place in missing], self.dtype)
+        new = empty([shapes[place] for place in missing], self.dtype)
         made = fitting | dict(zip(missing, new, strict=True))
         return [made[place] for place in range(len(shapes))]
 
@@ -137,23 +132,3 @@ class Passes:
                 x = np.sum(x.reshape(shape), 1, out=target)
             done.append(x)
         return done
-
-
-def _read_only(x: Array) -> Array:
-    """Return a read-only array: with one array type, Numba compiles each loop once."""
-    x = np.ascontiguousarray(x).view()
-    x.flags.writeable = False
-    return x
-
-
-def _empty(shapes: list[tuple[int, ...]], dtype: Any) -> list[Array]:
-    """Return arrays in one block of memory, aligned so that TensorFlow uses them without a copy."""
-    itemsize = np.dtype(dtype).itemsize
-    lanes = _ALIGNMENT // itemsize
-    sizes = [_whole(math.prod(shape), lanes) for shape in shapes]
-    block = np.empty(sum(sizes) + lanes, dtype)
-    start, found = -block.ctypes.data % _ALIGNMENT // itemsize, []
-    for shape, size in zip(shapes, sizes, strict=True):
-        found.append(block[start : start + math.prod(shape)].reshape(shape))
-        start += size
-    return found

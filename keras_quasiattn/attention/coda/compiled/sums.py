@@ -1,18 +1,15 @@
-"""`tiled_sums` in compiled code, for the backend of Keras."""
+"""`tiled_sums` in compiled code."""
 
-from importlib import import_module
 from typing import Any
 
-import keras
 from keras import ops
 
-from keras_quasiattn.attention.coda.compiled.call import Call, Settings
+from keras_quasiattn.attention.coda.compiled.call import CodaCall, Settings
 from keras_quasiattn.attention.coda.tiles import TiledWeights
+from keras_quasiattn.core.compiled.run import run
 from keras_quasiattn.core.tiling import leading_size
 
 Tensor = Any
-
-_backend = import_module(f"{__package__}.{keras.backend.backend()}")
 
 
 def compiled_sums(
@@ -29,8 +26,8 @@ def compiled_sums(
     settings = Settings(
         rule.similarity, rule.gate, rule.scale, weights.masks.is_causal, weights.dropout, same
     )
-    call = Call(settings, names, tuple(masks), may_be_tensors)
-    return tuple(_backend.sums(call, [tensors[name] for name in names], list(masks.values())))
+    call = CodaCall(tuple(settings), names, tuple(masks), may_be_tensors)
+    return run(call, [tensors[name] for name in names], list(masks.values()))
 
 
 def _masks(weights: TiledWeights) -> dict[str, Tensor | None]:

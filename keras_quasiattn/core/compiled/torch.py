@@ -1,6 +1,6 @@
 """Compiled code as operators of PyTorch, which `torch.compile` leaves as they are.
 
-On CPUs it is the loops of Numba, on NVIDIA GPUs the kernels of Triton.
+On CPUs it is loops of Numba, on NVIDIA GPUs what a call has of its own.
 """
 
 import ctypes
@@ -11,99 +11,84 @@ from typing import Any
 
 import torch
 
-from keras_quasiattn.attention.coda.compiled.call import Call, Settings
-from keras_quasiattn.attention.coda.compiled.threads import Share, over_cores
+from keras_quasiattn.core.compiled.call import Call, read, written
+from keras_quasiattn.core.compiled.threads import Share, over_cores
 
 Tensor = torch.Tensor
 
-_OPTIONS = (
-    "str names, str masks, str? similarity, str? gate, int scale, bool is_causal, "
-    "float dropout, bool compares_same"
-)
 
-
-def sums(call: Call, tensors: list[Tensor], masks: list[Tensor]) -> Sequence[Tensor]:
+def outputs(call: Call, tensors: list[Tensor], masks: list[Tensor]) -> Sequence[Tensor]:
     """Return the outputs of `call`."""
-    options = (" ".join(call.names), " ".join(call.masks), *call.settings)
-    found: tuple[Tensor, ...] = _Sums.apply(options, *tensors, *masks)
+    found: tuple[Tensor, ...] = _Outputs.apply(written(call), len(tensors), *tensors, *masks)
     return found
 
 
-class _Sums(torch.autograd.Function):
+class _Outputs(torch.autograd.Function):
     """The operators as one with a gradient; forward mode and second derivatives are errors."""
 
     @staticmethod
-    def forward(options: tuple[Any, ...], *tensors: Tensor) -> tuple[Tensor, ...]:
-        return tuple(_forward(tensors, *options))
+    def forward(text: str, count: int, *tensors: Tensor) -> tuple[Tensor, ...]:
+        return tuple(_forward(tensors, text))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        ctx.options, *tensors = inputs
+        ctx.text, ctx.count, *tensors = inputs
         ctx.save_for_backward(*tensors)
 
     @staticmethod
     def backward(ctx: Any, *upstreams: Tensor) -> tuple[Any, ...]:
         tensors = ctx.saved_tensors
-        found = _backward(upstreams, tensors, *ctx.options)
-        return None, *found, *[None] * (len(tensors) - len(found))
-
-
-def _call(names: str, masks: str, *settings: Any) -> Call:
-    return Call(Settings(*settings), tuple(names.split()), tuple(masks.split()), False)
+        found = _backward(upstreams, tensors, ctx.text)
+        return None, None, *found, *[None] * (len(tensors) - ctx.count)
 
 
 @torch.library.custom_op(
-    "keras_quasiattn::coda_sums",
+    "keras_quasiattn::compiled",
     mutates_args=(),
-    schema=f"(Tensor[] tensors, {_OPTIONS}) -> Tensor[]",
+    schema="(Tensor[] tensors, str call) -> Tensor[]",
     device_types="cpu",
 )
-def _forward(tensors: Sequence[Tensor], *options: Any) -> list[Tensor]:
-    outputs = _call(*options).forward(_arrays(tensors), spread=_over_team)
-    return [torch.from_numpy(x) for x in outputs]
+def _forward(tensors: Sequence[Tensor], text: str) -> list[Tensor]:
+    found = read(text).forward(_arrays(tensors), spread=_over_team)
+    return [torch.from_numpy(x) for x in found]
 
 
 @torch.library.custom_op(
-    "keras_quasiattn::coda_sums_backward",
+    "keras_quasiattn::compiled_backward",
     mutates_args=(),
-    schema=f"(Tensor[] upstreams, Tensor[] tensors, {_OPTIONS}) -> Tensor[]",
+    schema="(Tensor[] upstreams, Tensor[] tensors, str call) -> Tensor[]",
     device_types="cpu",
 )
-def _backward(upstreams: list[Tensor], tensors: Sequence[Tensor], *options: Any) -> list[Tensor]:
-    found = _call(*options).backward(_arrays(upstreams), _arrays(tensors), spread=_over_team)
+def _backward(upstreams: list[Tensor], tensors: Sequence[Tensor], text: str) -> list[Tensor]:
+    found = read(text).backward(_arrays(upstreams), _arrays(tensors), spread=_over_team)
     return [torch.from_numpy(x) for x in found]
 
 
 @_forward.register_kernel("cuda")
-def _forward_on_gpu(tensors: Sequence[Tensor], *options: Any) -> list[Tensor]:
-    from keras_quasiattn.attention.coda.compiled import torch_gpu
-
-    call = _call(*options)
-    return torch_gpu.forward(call.settings, call.named(tensors))
+def _forward_on_gpu(tensors: Sequence[Tensor], text: str) -> list[Tensor]:
+    call: Any = read(text)
+    found: list[Tensor] = call.forward_on_gpu(tensors)
+    return found
 
 
 @_backward.register_kernel("cuda")
-def _backward_on_gpu(
-    upstreams: list[Tensor], tensors: Sequence[Tensor], *options: Any
-) -> list[Tensor]:
-    from keras_quasiattn.attention.coda.compiled import torch_gpu
-
-    call = _call(*options)
-    found = torch_gpu.backward(call.settings, upstreams, call.named(tensors))
-    return [found[name] for name in call.names]
+def _backward_on_gpu(upstreams: list[Tensor], tensors: Sequence[Tensor], text: str) -> list[Tensor]:
+    call: Any = read(text)
+    found: list[Tensor] = call.backward_on_gpu(upstreams, tensors)
+    return found
 
 
 @_forward.register_fake
-def _forward_shapes(tensors: Sequence[Tensor], *options: Any) -> list[Tensor]:
-    shapes = _call(*options).output_shapes([x.shape for x in tensors])
+def _forward_shapes(tensors: Sequence[Tensor], text: str) -> list[Tensor]:
+    shapes = read(text).output_shapes([x.shape for x in tensors])
     return [tensors[0].new_empty(shape) for shape in shapes]
 
 
 @_backward.register_fake
 def _backward_shapes(
-    upstreams: Sequence[Tensor], tensors: Sequence[Tensor], names: str, *options: Any
+    upstreams: Sequence[Tensor], tensors: Sequence[Tensor], text: str
 ) -> list[Tensor]:
-    return [x.new_empty(x.shape) for x in tensors[: len(names.split())]]
+    return [x.new_empty(x.shape) for x in tensors[: len(read(text).names)]]
 
 
 def _arrays(tensors: Sequence[Tensor]) -> list[Any]:

@@ -1,24 +1,23 @@
 """The compiled loops as a Python function that a TensorFlow graph calls."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
-from keras_quasiattn.attention.coda.compiled.call import Call
+from keras_quasiattn.core.compiled.call import Array, Call
 
 Tensor = Any
-Array = np.ndarray
 
 
-def sums(call: Call, tensors: list[Tensor], masks: list[Tensor]) -> Sequence[Tensor]:
+def outputs(call: Call, tensors: list[Tensor], masks: list[Tensor]) -> Sequence[Tensor]:
     """Return the outputs of `call`; without XLA and export."""
-    _forbid_export()
+    _forbid_export(call)
     dtype = tensors[0].dtype
 
     @tf.custom_gradient
-    def pooled(*arguments: Tensor) -> tuple[Any, Callable[..., list[Tensor]]]:
+    def called(*arguments: Tensor) -> tuple[Any, Callable[..., list[Tensor]]]:
         def gradient(*upstreams: Tensor) -> list[Tensor]:
             def run(*arrays: Array) -> Sequence[Array]:
                 count = len(upstreams)
@@ -31,7 +30,7 @@ def sums(call: Call, tensors: list[Tensor], masks: list[Tensor]) -> Sequence[Ten
         inputs = (*arguments, *masks)
         return tuple(_call(lambda *arrays: call.forward(arrays), inputs, dtype, shapes)), gradient
 
-    found: Sequence[Tensor] = pooled(*tensors)
+    found: Sequence[Tensor] = called(*tensors)
     return found
 
 
@@ -49,22 +48,18 @@ def _call(
     return results
 
 
-_handle: Tensor | None = None
+_handles: dict[str, Tensor] = {}
 
 
-def _forbid_export() -> None:
+def _forbid_export(call: Call) -> None:
     """Make it an error to save a graph that calls compiled loops, which only this process has.
 
     The graph captures a resource that nothing tracks, and TensorFlow's error names it.
     """
-    global _handle
     if tf.executing_eagerly():
         return
-    if _handle is None:
+    name = re.sub(r"\W+", "_", f"compiled loops cannot be exported {call.way_out}")
+    if name not in _handles:
         with tf.init_scope():
-            _handle = tf.raw_ops.VarHandleOp(
-                dtype=tf.float32,
-                shape=(),
-                shared_name="implementation_compiled_cannot_be_exported_use_blockwise",
-            )
-    tf.identity(_handle)
+            _handles[name] = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=(), shared_name=name)
+    tf.identity(_handles[name])

@@ -5,8 +5,6 @@ XLA calls it on a thread of its own with the C structures of `xla/ffi/api/c_api.
 
 import atexit
 import ctypes
-import functools
-import json
 import time
 from ctypes import POINTER, Structure, c_char_p, c_int, c_int64, c_size_t, c_uint32, c_void_p
 from typing import Any
@@ -16,24 +14,13 @@ from llvmlite import ir
 from numba import cfunc, types
 from numba.extending import intrinsic
 
-from keras_quasiattn.attention.coda.compiled.call import Call, Settings
+from keras_quasiattn.core.compiled.call import read
 
 _VERSION = (0, 3)  # of the interface
 _METADATA = 1  # the type of extension by which XLA asks for the version
 _EXECUTE = 3  # the stage in which there are arguments
 _INTERNAL = 13  # code of an error
 _DTYPES = {1: "bool", 4: "int32", 5: "int64", 11: "float32", 12: "float64"}
-
-
-def written(call: Call, backward: bool) -> str:
-    """Return a call as the text that `_call` reads."""
-    return json.dumps((*call, backward))
-
-
-@functools.cache
-def _call(text: bytes) -> tuple[Call, bool]:
-    settings, names, masks, may_be_tensors, backward = json.loads(text)
-    return Call(Settings(*settings), tuple(names), tuple(masks), may_be_tensors), backward
 
 
 def _structure(*fields: tuple[str, Any]) -> Any:
@@ -113,7 +100,7 @@ def _handler(pointer: Any) -> Any:
             version.major, version.minor = _VERSION
         elif frame.stage == _EXECUTE:
             text = frame.attributes.values[0].contents
-            _run(ctypes.string_at(text.start, text.length), frame)
+            _run(ctypes.string_at(text.start, text.length).decode(), frame)
     except BaseException as error:  # C code would only print it
         arguments = _ErrorArguments(
             ctypes.sizeof(_ErrorArguments), None, repr(error).encode(), _INTERNAL
@@ -122,11 +109,11 @@ def _handler(pointer: Any) -> Any:
     return None
 
 
-def _run(text: bytes, frame: Any) -> None:
-    call, backward = _call(text)
+def _run(text: str, frame: Any) -> None:
+    call = read(text)
     arrays, out = _arrays(frame.arguments), _arrays(frame.results)
-    if backward:
-        upstreams = len(arrays) - len(call.names) - len(call.masks)
+    upstreams = len(arrays) - len(call.names) - len(call.masks)
+    if upstreams:
         call.backward(arrays[:upstreams], arrays[upstreams:], out)
     else:
         call.forward(arrays, out)
