@@ -1,4 +1,4 @@
-"""Packages that an extra installs: imported on first use, and named with the extra if missing."""
+"""Import packages that an extra installs on first use; name the extra if one is missing."""
 
 import contextlib
 import importlib

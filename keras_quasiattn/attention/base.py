@@ -74,8 +74,8 @@ class Attention:
         needs_one_projection: whether both sequences need the same projection, because features are
             subtracted from each other.
         pair_score_count: number of weight matrices that `pair` returns.
-        pair_has_distance: whether `pair` also takes `distance_a` and `distance_b`, what a distance
-            between the sequences compares.
+        pair_has_distance: whether `pair` also takes `distance_a` and `distance_b`, the features
+            that a distance between the sequences compares.
         score_parts: number of equal parts into which the features of a head are split, each with
             its own scores; a rotary embedding rotates each part separately.
         cross_attention_options: options used when queries arrive one after another and all keys are
@@ -207,7 +207,7 @@ class Attention:
 
 
 class ShowsOptions:
-    """First base class of layers that show an attention's options as read-only attributes."""
+    """Mixin, listed first, for layers that show an attention's options as read-only attributes."""
 
     def show_options(self, options: Any) -> None:
         """Set `self.options`, and an attribute for each of its fields."""

@@ -24,7 +24,7 @@ def start_attention_cache(
 
     Args:
         attention: a built layer with the call arguments of `keras.layers.MultiHeadAttention`.
-        queries: (B, L, D), with one place for each query to come; its numbers do not matter.
+        queries: (B, L, D), with one position for each future query; only its shape matters.
         values: None for self-attention; else (B, S, E), what every query attends to.
     """
     if _has_plain_projections(attention):

@@ -11,7 +11,7 @@ from keras_quasiattn.core.arguments import check_options, check_positive_integer
 
 
 class AttentionChoice:
-    """The attention arguments of a block, checked; beside a layer, the others are None."""
+    """A block's checked attention arguments, all None but `attention` if that is a layer."""
 
     def __init__(
         self,
@@ -113,8 +113,8 @@ class AttentionChoice:
 def options_at(depth: int, attention: Any, options: dict[str, Any] | None) -> dict[str, Any] | None:
     """Return the options of `attention` in block number `depth` of a stack, counted from 1.
 
-    A named attention that has an option `depth` gets it, unless the options have it already. So
-    does the one that it starts from.
+    An attention given by name gets its depth if it has such an option and `options` do not set it;
+    so does the attention that it starts from.
     """
     if options and options.get("start"):
         start = options["start"]

@@ -218,7 +218,7 @@ def _broadcast_rows(x: Tensor, u: Tensor, difference: str) -> Tensor:
 
 @dataclasses.dataclass
 class Conflict(Attention):
-    """Some heads score by dot products, the others, or the only one, by differences."""
+    """Some heads score by dot products and the others, or a single head, by differences."""
 
     needs_one_projection: ClassVar[bool] = True
     search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"difference": DIFFERENCES}

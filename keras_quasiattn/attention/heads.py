@@ -1,4 +1,4 @@
-"""A multi-head layer without projections: it attends between heads that another one projects."""
+"""A multi-head layer without projections, which attends between heads that another projects."""
 
 from collections.abc import Callable
 from typing import Any

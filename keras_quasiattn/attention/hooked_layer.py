@@ -1,4 +1,4 @@
-"""Replace the attention method of other packages' layers that compute a plain softmax in it."""
+"""Replace the attention method of other packages' layers if it computes a plain softmax."""
 
 import inspect
 from typing import Any
@@ -18,7 +18,7 @@ _OF_KERAS = ("_compute_attention", "_masked_softmax")
 
 
 class HookedLayer(QuantizedParts):
-    """First base class of a layer of which only the method that attends is replaced."""
+    """Mixin, listed first, for a layer of which only the attention method is replaced."""
 
     heads: Heads
 
@@ -29,10 +29,10 @@ class HookedLayer(QuantizedParts):
 
 
 def can_be_hooked(layer: keras.layers.Layer) -> bool:
-    """Return whether only the method that attends needs to be replaced: it is a plain softmax.
+    """Return whether replacing the attention method is enough: it computes a plain softmax.
 
-    Subclasses of `keras.layers.MultiHeadAttention` must inherit it, such as those with a cache; of
-    other built layers it is tried with numbers.
+    A subclass of `keras.layers.MultiHeadAttention`, such as one with a cache, must inherit the
+    method; that of any other built layer is tried on numbers.
     """
     kind = type(layer)
     if HOOK not in getattr(kind.call, "__code__", kind.call).co_names:
@@ -47,7 +47,7 @@ def can_be_hooked(layer: keras.layers.Layer) -> bool:
         return False
     try:
         return bool(_sizes(layer)) and _is_softmax(layer)
-    except Exception:  # it needs something else than these arguments
+    except Exception:  # it needs other arguments
         return False
 
 
@@ -95,7 +95,7 @@ def _numbers(start: int, length: int, heads: int, size: int) -> np.ndarray:
 
 
 def hook(layer: Any, make: Any) -> None:
-    """Replace the attention method of a layer by that of a multi-head layer that `make` makes."""
+    """Replace a layer's attention method by that of the multi-head layer from `make`."""
     parameters = inspect.signature(getattr(layer, HOOK)).parameters
     drops = "training" in parameters  # otherwise the layer drops something else
     made = make(

@@ -88,9 +88,10 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
         rotary_base: base of the rotary position embedding of queries and keys
             (`ops.rotary_embedding`), such as 10_000.0; `key_dim` must then be even. Defaults to
             None: no rotation.
-        start: another attention that the layer computes at first, as `models.swap_attention` sets
-            it: a dict of its name `attention`, its `options`, and the `form` in which this
-            layer's own comes in, "added" or "blended". Defaults to None: there is no other.
+        start: another attention that the layer computes at first, as set by
+            `models.swap_attention`: a dict with its name `attention`, its `options`, and the `form`
+            in which this layer's own attention joins it, "added" or "blended". Defaults to None:
+            there is no other.
         **kwargs: the options of the attention, and `name`, `dtype` and the like.
 
     Raises:
@@ -774,7 +775,7 @@ class KnownInputs:
 
     They are cleared before the projections, because a position that no query sees has the factor 0
     in sums and in the gradients of kernels, and 0 · NaN is NaN. If every row sees all unmasked
-    positions, NaN spreads by itself, and `look` for it would cost time.
+    positions, NaN spreads by itself, and looking for it (`look`) would cost time.
 
     `finite` says where the query, and where value and key, were finite: (B, T, ...) and
     (B, S, ...), or None if not searched. Without a `key`, keys are projected from `value`.

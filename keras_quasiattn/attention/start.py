@@ -15,7 +15,7 @@ from keras_quasiattn.core.tensors import check_choice, compute_dtype
 
 Tensor = Any
 FORMS = ("added", "blended")
-# What the other attention is made with, as it works on the same heads.
+# Arguments that the other attention shares, because it works on the same heads.
 _SHARED = (
     "num_heads",
     "key_dim",
@@ -35,10 +35,10 @@ class Start(QuantizedParts, keras.layers.Layer):
     "blended":  (1 − s) · start(q, k, v) + s · own(q, k, v), where something else moves s from 0 to
     1, at which only own(q, k, v) is computed
 
-    At first f or s is 0, so the layer computes what `start` does, and f has a gradient, but nothing
-    that only `own` learns has one. f, s, the sum and the values of `own` are float32 in 16-bit
-    layers. If weights are dropped, both attentions drop the same pairs. The weights of a call are
-    those of the sum.
+    At first f or s is 0, so the layer computes what `start` computes. f then has a gradient, but
+    weights that only `own` uses have none. f, s, the sum and the values of `own` are float32 in
+    16-bit layers. If weights are dropped, both attentions drop the same pairs. The weights of a
+    call are those of the sum.
 
     `own` is the multi-head layer; the other attention has the name `attention`, with `options`. An
     unknown attention or `form` is a `ValueError`. `amount` is f (N, 1, 1), or s; `is_finished` says
@@ -63,7 +63,7 @@ class Start(QuantizedParts, keras.layers.Layer):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Return the arguments from which a layer creates this again."""
+        """Return the arguments with which a layer recreates this."""
         return {
             "attention": self._attention,
             "options": None if self._given_options is None else dict(self._given_options),
@@ -111,7 +111,7 @@ class Start(QuantizedParts, keras.layers.Layer):
         self.built = True
 
     def beside(self, own: Callable[..., Any]) -> Callable[..., Any]:
-        """Return `MultiHeadQuasiAttention.attend` of both attentions, or of `own` once finished."""
+        """Return a method `attend` that combines both attentions, or `own` once finished."""
         if self.is_finished:
             return own
 
@@ -144,7 +144,7 @@ class Start(QuantizedParts, keras.layers.Layer):
 
 @contextlib.contextmanager
 def _recorded(name: str) -> Iterator[recording.Recording]:
-    """Add `name` to what is recorded in the `with` block, and collect it as it was called there."""
+    """Rename recordings in the `with` block by `name`; collect them under their own names."""
     found: recording.Recording = {}
     with recording.recording_of(name):
         yield found

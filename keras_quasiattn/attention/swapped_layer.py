@@ -1,4 +1,4 @@
-"""Exchange the attention of layers, and of layers inside them, when they are created again."""
+"""Recreate layers, and the layers inside them, with another attention."""
 
 import dataclasses
 import functools
@@ -19,7 +19,7 @@ _SHARED = {*_INIT.parameters, "name", "trainable", "dtype"}
 _NAMES_HERE = {"num_query_heads": "num_heads", "head_dim": "key_dim"}
 # The forms of `multi_head.Start` by the names under which `models.swap_attention` offers them.
 STARTS = {"projections": None, "unchanged": "added", "blend": "blended"}
-# By these, in its configuration, a block or model of this package chooses its attention.
+# The configuration entries by which a block or model of this package chooses its attention.
 _CHOICE = {"attention", "attention_options", "num_heads"}
 
 
@@ -55,9 +55,9 @@ class Swap:
         return layer.get_config().keys() >= _CHOICE
 
     def copy(self, layer: keras.layers.Layer) -> keras.layers.Layer:
-        """Make the layer anew from its configuration, not built, with all its attention swapped.
+        """Recreate the layer from its configuration, unbuilt, with all its attention swapped.
 
-        Attention that another package's layer holds is swapped as soon as that layer assigns it.
+        A layer of another package swaps each attention as soon as it assigns it to an attribute.
         """
         config = layer.get_config()
         if self.replaces(layer):
@@ -89,14 +89,14 @@ class Swap:
         return super(SwappedLayer, made).from_config(_own(serialized)["config"])  # type: ignore[misc]
 
     def hook(self, layer: keras.layers.Layer) -> None:
-        """Let the heads of a layer that `can_be_hooked` attend as this swap says."""
+        """Make the heads of a layer that `can_be_hooked` compute the new attention."""
         made: Any = ATTENTIONS[self.attention]
         hook(layer, functools.partial(made, **self._arguments({}, "softmax", {})))
         if isinstance(layer, SwappedLayer):
             _register(type(layer))
 
     def assigned(self, value: Any) -> Any:
-        """Return what a block holds instead of a layer that it assigns."""
+        """Return the replacement for a layer that a block assigns."""
         if self.replaces(value):
             made = self._attention_layer(value)
             if value.built:
@@ -117,7 +117,7 @@ class Swap:
     def _arguments(
         self, kept: dict[str, Any], attention: str, options: dict[str, Any]
     ) -> dict[str, Any]:
-        """Return the arguments that change in a layer of another attention with such options."""
+        """Return the constructor arguments in which the new layer differs from the given one."""
         form = STARTS[self.start]
         if form is None or attention == self.attention:
             return {**self.options, "start": None} if kept.get("start") else self.options
@@ -146,9 +146,9 @@ class Swap:
 
 @keras.saving.register_keras_serializable("keras_quasiattn")
 class SwappedLayer(QuantizedParts):
-    """First base class of a copy whose original class does not know about the swap.
+    """Mixin, listed first, for a copy whose original class does not know about the swap.
 
-    It is saved as the configuration of that layer and the swap.
+    It is saved as the original layer's configuration and the swap.
     """
 
     _swap: Swap
@@ -158,7 +158,7 @@ class SwappedLayer(QuantizedParts):
         super().__setattr__(name, self._assigned(value))
 
     def _assigned(self, value: Any) -> Any:
-        """Return `value` with its attention swapped: itself where it has none."""
+        """Return `value` with its attention swapped, or `value` itself if it has none."""
         if isinstance(value, keras.layers.Layer):
             # A layer that is assigned twice is swapped once. Keras would track an attribute.
             known = self.__dict__.setdefault("_swapped", {})
@@ -183,7 +183,7 @@ class SwappedLayer(QuantizedParts):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
-        """Make the layer again, with the attention that it was given."""
+        """Recreate the layer with its swapped attention."""
         made_by = {name: config[name] for name in config if name != "layer"}
         swap = Swap(**{**made_by, "holders": tuple(config["holders"])})
         original = keras.saving.deserialize_keras_object(_own(config["layer"]))  # for its class
@@ -191,7 +191,7 @@ class SwappedLayer(QuantizedParts):
 
 
 def _own(serialized: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy, as some classes, such as Keras' wrappers, take what they read out of it."""
+    """Return a copy, because some classes, such as Keras' wrappers, remove what they read."""
     return {**serialized, "config": dict(serialized["config"])}
 
 

@@ -12,7 +12,7 @@ from keras_quasiattn.attention.swapped_layer import Swap
 
 @keras.saving.register_keras_serializable("keras_quasiattn")
 class SwappedModel:
-    """First base class of such a copy, saved as the original class, its arguments and the swap."""
+    """Mixin, listed first, for such a copy; saved as original class, arguments and swap."""
 
     _swap: Swap
     _serialized: dict[str, Any]
@@ -25,19 +25,19 @@ class SwappedModel:
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        """Create the model again, with the attention that it was swapped to."""
+        """Recreate the model with its swapped attention."""
         made_by = {name: config[name] for name in config if name != "model"}
         swap = Swap(**{**made_by, "holders": tuple(config["holders"])})
         return with_attention(_made(config["model"], custom_objects), swap, config["model"])
 
 
 def makes_its_layers(model: keras.Model) -> bool:
-    """Return whether the model's class makes all layers from arguments, as those of KerasHub do."""
+    """Return whether the model's class makes all layers from arguments, as KerasHub's models do."""
     return "layers" not in model.get_config()  # as in the configuration of a graph
 
 
 def made_anew(model: keras.Model, swap: Swap) -> keras.Model:
-    """Create the model again from its class, with the new attention and new weights."""
+    """Recreate the model from its class, with the new attention and new weights."""
     config = keras.saving.serialize_keras_object(model)
     if isinstance(model, SwappedModel):
         if swap.start != "projections":

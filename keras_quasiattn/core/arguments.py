@@ -34,7 +34,7 @@ def check_rate(value: Any, name: str) -> float:
 
 
 def check_activation(value: Any, name: str) -> Any:
-    """Return the function that Keras knows as `value`; a `ValueError` names `name` otherwise."""
+    """Return Keras' activation `value`; raise a `ValueError` naming `name` if there is none."""
     try:
         return keras.activations.get(value)
     except ValueError:
@@ -45,7 +45,7 @@ def check_activation(value: Any, name: str) -> Any:
 
 
 def check_options(value: Any, name: str) -> dict[str, Any]:
-    """Return a dictionary of options as a new one; None is an empty one."""
+    """Return a copy of a dictionary of options; {} for None."""
     if value is not None and not isinstance(value, Mapping):
         raise ValueError(f"`{name}` must be a dictionary or None. Received: {name}={value!r}")
     return dict(value or {})

@@ -9,7 +9,7 @@ from keras_quasiattn.core.quantized_parts import QuantizedParts
 
 
 class Configured:
-    """First base class of layers, metrics and losses that keep constructor arguments as attributes.
+    """Mixin, listed first, for layers, metrics and losses whose arguments are attributes.
 
     The configuration holds the attribute of each argument's name.
     """

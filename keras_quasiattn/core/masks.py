@@ -35,9 +35,9 @@ def check_mask(mask: Tensor | None, name: str) -> None:
 
 
 def as_boolean_mask(mask: Tensor | None, name: str) -> Tensor | None:
-    """Return `mask`, boolean or of 0 and 1, as a boolean tensor; None stays None.
+    """Return `mask` (boolean, or integers 0 and 1) as a boolean tensor; None stays None.
 
-    A mask of floats is a `ValueError` that names the argument `name`.
+    A float mask raises a `ValueError` naming `name`.
     """
     check_mask(mask, name)
     return None if mask is None else ops.cast(mask, "bool")
@@ -133,7 +133,7 @@ def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
 def sides(name: str, x: Tensor, mask: Tensor | None, **roles: Tensor | None) -> list[Tensor]:
     """Return `x` (..., L, D) and one tensor (..., L, ·) per role, 0 where `mask` (..., L) is False.
 
-    `x` serves for a role that is None. The names are for error messages.
+    A role that is None uses `x`. The names are for error messages.
     """
     x = ops.convert_to_tensor(x)
     check_rank(x, name)
@@ -223,8 +223,8 @@ def sequence_mask(
 ) -> Tensor | None:
     """Return `mask` as a boolean tensor, or None, after `check_sequence_mask`.
 
-    With `reads_implicit`, a mask of None is the one that Keras attached to `x`, where Keras does
-    not pass it by itself.
+    With `reads_implicit`, None stands for the mask that Keras attached to `x`, in calls to which
+    Keras does not pass it.
     """
     if mask is None and reads_implicit:
         mask = getattr(x, "_keras_mask", None)

@@ -58,7 +58,8 @@ def relative_buckets(
 
     Each short distance has its own bucket. Longer ones share buckets whose width grows
     logarithmically, and all distances from `max_distance` on share the last. With `bidirectional`,
-    keys ahead of a query use the second half of the buckets; otherwise they use that of distance 0.
+    keys ahead of a query use the second half of the buckets; otherwise they share the bucket of
+    distance 0.
 
     Source: Raffel et al. 2020, "Exploring the Limits of Transfer Learning with a Unified
     Text-to-Text Transformer", section 2.1, and its code.

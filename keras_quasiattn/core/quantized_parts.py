@@ -12,7 +12,7 @@ _MODES = ("int8", "int4", "float8")
 
 
 class QuantizedParts:
-    """First base class of layers and models whose sublayers must load as quantized as they were.
+    """Mixin, listed first, for layers and models whose quantized sublayers must load as they were.
 
     Keras (3.15) would create float weights, because the configuration of the outer layer does not
     record what `model.quantize` did to sublayers, and refuse the file. So the layer also stores how

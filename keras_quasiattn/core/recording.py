@@ -69,7 +69,7 @@ def recording_of(sequence: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def editing(edit: Edit) -> Iterator[None]:
-    """Let ops sum the values with edited weights in the `with` block, to see what weights do.
+    """Edit the attention weights of ops in the `with` block, to see what the weights do.
 
     >>> from keras_quasiattn import ops
     >>> x = np.ones((1, 2, 4), "float32")
@@ -86,7 +86,7 @@ def editing(edit: Edit) -> Iterator[None]:
 
 
 def edited(weights: Tensor, visible: Tensor | None) -> Tensor:
-    """Return the weights that the active `editing`, if any, makes of these."""
+    """Return the weights as changed by the active `editing` block, if any."""
     edit = _edit.get()
     return weights if edit is None else edit(weights, visible)
 

@@ -42,7 +42,7 @@ def check_score_bias(bias: Tensor, shape: tuple[Any, ...], name: str) -> None:
 
 
 def check_not_low(bias: Tensor, mask: Tensor | None) -> None:
-    """Raise a `ValueError` for a finite bias that was meant to hide a pair, if it can be read."""
+    """Raise a `ValueError` for a finite bias too low to be a bias, unless it is traced."""
     content = known_content(bias)
     if content is None or not (low := np.isfinite(content) & (content < LOWEST_SCORE)).any():
         return

@@ -92,7 +92,7 @@ def coda_attention(
         bias: floats that broadcast to (..., T, S), added to E before its mean is taken; None = no
             bias. −∞ hides the pair, as the mask does. A finite bias moves the sign and strength of
             a weight: a large negative one makes tanh(E) −1, so the key is subtracted, not ignored;
-            below −1e4 it is an error, which graphs cannot find. N is unchanged, and the gate still
+            below −1e4 it is an error (not checked in graphs). N is unchanged, and the gate still
             deletes. What the bias holds at a masked pair does not matter.
         return_scores: also return M, before dropout; takes T·S memory per head with any
             implementation.
@@ -440,7 +440,7 @@ class MultiHeadCoDA(MultiHeadQuasiAttention):
 
     Where the bias of `attention_bias` is large and negative, tanh(E) is −1 and the key is
     subtracted, not ignored; N is unchanged, and the gate still deletes. A bias of −∞ hides the
-    pair; a finite one below −1e4 is an error, which graphs cannot find. Under `rotary_base`, E
+    pair; a finite one below −1e4 is an error (not checked in graphs). Under `rotary_base`, E
     depends on two positions by their difference alone. N does not: a rotation keeps Euclidean
     distances, not the L1 distance, so the gate of the same pair differs a little from place to
     place (of unit normals of 64 features, by 4% of the distance on average).

@@ -7,10 +7,10 @@
 - `cumsum(x)`: sums of the entries up to each, along the last axis, in the precision of its input.
 - `highest(x, least)`: the maximum of `least` and of x over its last axis, kept; x may be empty.
 - `in_turn(calls, inputs)`: the outputs of each call. If the backend would run calls at once, they
-  run one at a time, forward and backward, so that one call's tensors are in memory.
+  run one at a time, forward and backward, so that only one call's tensors are in memory.
 - `l1_distances(x, y)`, `l1_gradients(x, y, upstream)`: for (B, T, F) and (B, S, F), by a kernel of
   the backend; None if it has no such kernel.
-- `keeps_loops(training)`: whether what is called now may hold loops compiled for this process; a
+- `keeps_loops(training)`: whether the computation may contain loops compiled for this process; a
   graph that may be exported, or run elsewhere, must not.
 - `known_content(x)`: `x` as an array, or None while it is traced, or on another device.
 - `loop(lower, upper, body, start)`: `keras.ops.fori_loop` whose steps run one after the other.
@@ -19,8 +19,8 @@
   pass recomputes each tile.
 - `may_branch(x)`: whether branching on the content of `x` is cheaper than computing both branches.
 - `on_accelerator(x)`: whether `x` is, or will be, on a GPU or TPU.
-- `obstacle_to_loops(x, features)`: why such loops cannot compute from `x` here, with so many
-  features of queries and values together, to complete "… cannot be exported"; None if they can.
+- `obstacle_to_loops(x, features)`: why such loops cannot compute from `x` here, given the number of
+  features of queries and values together; it completes "… cannot be exported"; None if they can.
 - `runs_op_by_op()`: whether every operation is a separate kernel call, not fused by a compiler.
   It decides how tiles are computed; results do not depend on it, up to rounding.
 - `segment_sum(data, segment_ids, num_segments)`, `segment_max`: over rows with ascending ids. The

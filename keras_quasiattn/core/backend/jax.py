@@ -48,7 +48,7 @@ def add_rows(total: Tensor, x: Tensor) -> Tensor:
 
 
 def on_accelerator(x: Tensor) -> bool:
-    """Return whether JAX computes on a GPU or TPU by default; a traced `x` is nowhere."""
+    """Return whether JAX computes on a GPU or TPU by default; a traced `x` has no device."""
     return default_backend() != "cpu"
 
 
@@ -58,7 +58,7 @@ def runs_op_by_op() -> bool:
 
 
 def obstacle_to_loops(x: Tensor, features: int) -> str | None:
-    """Say what keeps loops from running: another platform than CPUs."""
+    """Say why loops cannot run: JAX computes on a platform other than CPUs."""
     if default_backend() != "cpu":
         return f"runs only where JAX computes on CPUs. Received: backend {default_backend()!r}"
     return None
@@ -67,7 +67,7 @@ def obstacle_to_loops(x: Tensor, features: int) -> str | None:
 def keeps_loops(training: bool) -> bool:
     """Return whether there is one device: XLA cannot divide loops among several.
 
-    A program that is exported, or lowered for another platform, has tiles of tensors instead.
+    A program that is exported, or lowered for another platform, computes tiles of tensors instead.
     """
     return device_count() == 1
 

@@ -53,7 +53,7 @@ _STEPS_OF_KERAS = {
 
 
 def obstacle_to_loops(x: Tensor, features: int) -> str | None:
-    """Say what keeps loops from running: XLA, and devices on which TensorFlow places operations."""
+    """Say why loops cannot run: XLA compiles the graph, or TensorFlow uses an accelerator."""
     if not runs_op_by_op():
         return "cannot be compiled by XLA (`jit_compile=True`)"
     if on_accelerator(x):
@@ -62,7 +62,7 @@ def obstacle_to_loops(x: Tensor, features: int) -> str | None:
 
 
 def keeps_loops(training: bool) -> bool:
-    """Return True eagerly, in training steps, and in steps of Keras.
+    """Return True in eager mode, in training steps, and in Keras' own step functions.
 
     Such graphs are never exported, and run on another machine only if the distribution strategy has
     one. Any other graph may be exported.
@@ -153,7 +153,7 @@ def in_turn(
 
 @tf.custom_gradient
 def _begin(token: Tensor, *inputs: Tensor) -> WithGradient:
-    """Make the inputs wait for the token, and its gradient for theirs in the backward pass."""
+    """Make the inputs wait for the token, and in the backward pass its gradient for theirs."""
 
     def gradient(upstream: Tensor, *upstreams: Tensor) -> tuple[Tensor, ...]:
         return (*_after(upstreams, upstream), *upstreams)
@@ -163,7 +163,7 @@ def _begin(token: Tensor, *inputs: Tensor) -> WithGradient:
 
 @tf.custom_gradient
 def _end(token: Tensor, *outputs: Tensor) -> WithGradient:
-    """Make the token wait for the outputs, and their gradients for its own in the backward pass."""
+    """Make the token wait for the outputs, and in the backward pass their gradients for its own."""
 
     def gradient(upstream: Tensor, *upstreams: Tensor) -> tuple[Tensor, ...]:
         return (upstream, *_after([upstream], *upstreams))

@@ -57,7 +57,7 @@ def l1_gradients(x: Tensor, y: Tensor, upstream: Tensor) -> tuple[Tensor, Tensor
 
 
 def on_accelerator(x: Tensor) -> bool:
-    """Return whether `x` is on a GPU; a symbolic `x` is nowhere."""
+    """Return whether `x` is on a GPU; a symbolic `x` has no device."""
     device = getattr(x, "device", None)
     return device is not None and device.type not in ("cpu", "meta")
 
@@ -72,7 +72,7 @@ _CAPABILITY, _MOST_FEATURES = 9, 512
 
 
 def obstacle_to_loops(x: Tensor, features: int) -> str | None:
-    """Say what keeps compiled code from running: a device, and a graph for other programs."""
+    """Say why compiled code cannot run: the device, or a graph made for other programs."""
     # Keras infers shapes from tensors without a name for their device, or on "meta".
     device = getattr(x, "device", None)
     if device is not None and device.type not in ("cpu", "cuda", "meta"):

@@ -51,7 +51,7 @@ _calls.multiple_results = True
 
 
 def _split(operands: Sequence[Any], call: Call) -> tuple[Sequence[Any], ...]:
-    """Return upstreams, tensors and masks."""
+    """Split the operands into upstream gradients, tensors and masks."""
     masks = len(operands) - len(call.masks)
     tensors = masks - len(call.names)
     return operands[:tensors], operands[tensors:masks], operands[masks:]

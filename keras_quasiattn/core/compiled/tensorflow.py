@@ -12,7 +12,7 @@ Tensor = Any
 
 
 def outputs(call: Call, tensors: list[Tensor], masks: list[Tensor]) -> Sequence[Tensor]:
-    """Return the outputs of `call`; without XLA and export."""
+    """Return the outputs of `call`; not for XLA or exported graphs."""
     _forbid_export(call)
     dtype = tensors[0].dtype
 

@@ -1,6 +1,6 @@
-"""Compiled code as operators of PyTorch, which `torch.compile` leaves as they are.
+"""PyTorch operators that run compiled code, and that `torch.compile` leaves unchanged.
 
-On CPUs it is loops of Numba, on NVIDIA GPUs what a call has of its own.
+They run Numba's loops on CPUs, and on NVIDIA GPUs the kernels that the call brings along.
 """
 
 import ctypes
@@ -24,7 +24,7 @@ def outputs(call: Call, tensors: list[Tensor], masks: list[Tensor]) -> Sequence[
 
 
 class _Outputs(torch.autograd.Function):
-    """The operators as one with a gradient; forward mode and second derivatives are errors."""
+    """The operators as one differentiable function; forward mode and second derivatives fail."""
 
     @staticmethod
     def forward(text: str, count: int, *tensors: Tensor) -> tuple[Tensor, ...]:

@@ -126,7 +126,7 @@ _calls, _ended = np.zeros(1, np.int64), np.zeros(1, np.int64)
 
 
 def _added(typing_context: Any, address: Any, number: Any) -> Any:
-    """Add to the integer at an address in one step; return what it was."""
+    """Add to the integer at an address atomically; return its previous value."""
 
     def add(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         place = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())

@@ -70,13 +70,13 @@ class Problem:
             nothing = value.new_zeros((self.batch, length, 0))
             side = tensors.get(name, nothing)
             features = tensors.get(of_features + name, nothing)
-            if name == "key":  # what a hidden key holds is of no effect, NaN included
+            if name == "key":  # the content of a hidden key has no effect, NaN included
                 side, features = (torch.where(real, x, 0) for x in (side, features))
             self.sides[name], self.features[name] = _padded(side), _transposed(features)
         self.value = torch.where(real, value, 0)
         zeros = torch.zeros_like(tensors["beta"])
         self.factors = _transposed(torch.cat([tensors.get(name, zeros) for name in _FACTORS], 2))
-        # A kernel does not read what it is told is not there.
+        # A kernel does not read inputs that are flagged as absent.
         self.full_mask = self.full_index = self.dropout_keys = self.factors
         self.mask_strides, mask_size = {"query": 0, "key": 0}, 0
         if full is not None:
@@ -190,7 +190,7 @@ def forward(settings: Settings, tensors: dict[str, Tensor]) -> list[Tensor]:
 def backward(
     settings: Settings, upstreams: Sequence[Tensor], tensors: dict[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Return a gradient by the name of each tensor that has one, from those of the results."""
+    """Return the gradients of the tensors by name, from the gradients of the results."""
     problem = Problem(settings, tensors)
     # dM = upstream · valueᵀ + other_value · other_upstreamᵀ, as one product.
     of_query, of_key, pooled = [upstreams[0]], [problem.value], None

@@ -198,7 +198,7 @@ def _of_batch(
     batch, own_side, other_side, own_features, other_features, own_mask, other_mask, factors,
     own_length, other_length, length, width: tl.constexpr, feature_count: tl.constexpr,
 ):  # fmt: skip
-    """Return the inputs of both kernels from those of this batch on."""
+    """Return the inputs of both kernels, starting at this batch."""
     return (
         own_side + batch * own_length * width,
         other_side + batch * other_length * width,
@@ -215,7 +215,7 @@ def _range(
     first, other_length, own_size: tl.constexpr, own_is_query: tl.constexpr,
     is_causal: tl.constexpr,
 ):  # fmt: skip
-    """Return which of the others matter: up to the last query, or from the first key on."""
+    """Return the range of other positions that matter: to the last query, or from the first key."""
     begin, end = 0, other_length
     if is_causal:
         if own_is_query:
