@@ -51,6 +51,13 @@ def check_options(value: Any, name: str) -> dict[str, Any]:
     return dict(value or {})
 
 
+def check_layer(value: Any, name: str) -> keras.Layer:
+    """Return `value`; raise a `ValueError` naming `name` unless it is a Keras layer or model."""
+    if not isinstance(value, keras.Layer):
+        raise ValueError(f"`{name}` must be a Keras layer or model. Received: {name}={value!r}")
+    return value
+
+
 def check_sequence(shape: tuple[int | None, ...], name: str) -> int:
     """Return the width D of `shape` (B, L, D).
 

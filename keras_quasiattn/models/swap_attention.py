@@ -92,7 +92,8 @@ def swap_attention(
     """
     if not isinstance(model, (keras.Sequential, keras.Model)) or not hasattr(model, "inputs"):
         raise ValueError(
-            f"`model` must be a functional or sequential model. Received: {type(model).__name__}"
+            "`model` must be a functional model, or a sequential model that has been built. "
+            f"Received: {model!r}"
         )
     check_choice(attention, sorted(ATTENTIONS), "attention")
     check_choice(start, STARTS, "start")

@@ -9,6 +9,7 @@ from typing import Any
 import keras
 
 from keras_quasiattn.attention.probe import AttentionMap, probe, with_owners
+from keras_quasiattn.core.arguments import check_layer
 from keras_quasiattn.files import atomic_file
 from keras_quasiattn.report.figures import Drawing, heat_map
 from keras_quasiattn.report.heat_maps import Example, HeatMap, heat_maps
@@ -70,8 +71,9 @@ def show(
         A view that a notebook shows, with `save(file)` and `figure(number, head)`.
 
     Raises:
-        ValueError: no such attention layer was called, `tokens` are not lists, a list has a
-            different length from every sequence, or the batch has no example `index`.
+        ValueError: `layer` is no Keras layer, no such attention layer was called, `tokens` are not
+            lists, a list has a different length from every sequence, or the batch has no example
+            `index`.
         UserError: on display, if jinja2 (or for `figure` matplotlib) is not installed.
 
     Example:
@@ -81,7 +83,7 @@ def show(
     >>> [panel.title for panel in view.maps[0].panels], view.maps[0].panels[2].columns
     (['tanh(E)', '2·sigmoid(N)', 'M'], ['it', 'was', 'she'])
     """
-    if not layer.built:
+    if not check_layer(layer, "layer").built:
         layer(*args, **kwargs)
     _, seen = probe(layer, *args, **kwargs)
     if not seen:

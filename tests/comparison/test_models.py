@@ -145,6 +145,8 @@ def test_wrong_arguments_fail_before_anything_is_trained(
 
     with pytest.raises(ValueError, match=message):
         compare(never, (X, Y), (X, Y), **{**FIT, **arguments})
+    with pytest.raises(ValueError, match="`build` must be a Keras model, or a function .* 5"):
+        compare(5, (X, Y), (X, Y))
 
 
 def test_a_model_that_is_not_compiled_is_an_error_that_says_so() -> None:

@@ -115,7 +115,9 @@ def test_numbers_that_are_not_finite_keep_the_scales():
     assert len(scales) == 2 and all(np.all(to_numpy(w.value) == 0.25) for w in scales)
 
 
-def test_without_numbers_it_is_an_error():
+def test_without_a_layer_or_numbers_it_is_an_error():
+    with pytest.raises(ValueError, match="`layer` must be a Keras layer or model. Received"):
+        models.calibrate_attention(None, X)
     layer = layers.MultiHeadCoDA(2, 4, scaling="calibrated")
     layer(X, X)
     symbolic = keras.Input((7, 8))

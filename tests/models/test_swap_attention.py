@@ -155,8 +155,9 @@ def test_errors_say_what_was_wrong() -> None:
         ValueError, match=r"'plain' contains no .*MultiHeadAttention to swap.*dense"
     ):
         swap_attention(keras.Model(x, keras.layers.Dense(2, name="dense")(x), name="plain"))
-    with pytest.raises(ValueError, match="functional or sequential model. Received: Dense"):
-        swap_attention(keras.layers.Dense(2))
+    for wrong in (None, keras.layers.Dense(2), keras.Sequential([keras.layers.Dense(2)])):
+        with pytest.raises(ValueError, match="`model` must be a functional.* been built. Received"):
+            swap_attention(wrong)
     kept = keras.Model(x, Own(2, 4, name="mine")(x, x))
     with pytest.raises(ValueError, match=r"to swap for 'coda'.*Unchanged: mine \(Own\): a sub"):
         swap_attention(kept)

@@ -69,6 +69,9 @@ def test_a_model_stands_beside_its_swapped_copy() -> None:
 def test_a_layer_without_attention_is_refused() -> None:
     with pytest.raises(ValueError, match="must contain an attention layer of keras_quasiattn"):
         keras_quasiattn.report.show(keras.layers.Dense(2), A)
+    for wrong in (None, A, keras.layers.Dense):
+        with pytest.raises(ValueError, match="`layer` must be a Keras layer or model. Received"):
+            keras_quasiattn.report.show(wrong, A)
 
 
 @pytest.mark.parametrize(

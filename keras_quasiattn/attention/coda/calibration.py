@@ -9,6 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_quasiattn.core.arguments import check_layer
 from keras_quasiattn.core.recording import recording
 
 Tensor = Any
@@ -38,8 +39,8 @@ def calibrate_attention(layer: keras.Layer, *args: Any, **kwargs: Any) -> None:
         **kwargs: keyword arguments of the call.
 
     Raises:
-        ValueError: an argument has no numbers yet, as within `tf.function`, `jax.jit` or a
-            functional model.
+        ValueError: `layer` is no Keras layer, or an argument has no numbers yet, as within
+            `tf.function`, `jax.jit` or a functional model.
 
     Example:
     >>> from keras_quasiattn.layers import MultiHeadCoDA
@@ -52,6 +53,7 @@ def calibrate_attention(layer: keras.Layer, *args: Any, **kwargs: Any) -> None:
     >>> round(float(np.mean(one.matrices["gate"].values)), 3)
     0.5
     """
+    check_layer(layer, "layer")
     for one in keras.tree.flatten((args, kwargs)):
         if isinstance(one, keras.KerasTensor):
             raise ValueError(f"{_NO_NUMBERS} Received: {one}")

@@ -73,8 +73,9 @@ def compare(
         models share one process.
 
     Raises:
-        ValueError: an attention is unknown, a number is out of range, arrays have no examples or
-            differ in their number, `rates` has no `validation_data`, or the model is not compiled.
+        ValueError: `build` cannot be called, an attention is unknown, a number is out of range,
+            arrays have no examples or differ in their number, `rates` has no `validation_data`, or
+            the model is not compiled.
 
     Example:
     >>> from keras_quasiattn.layers import MaskedPooling, TransformerEncoder
@@ -93,6 +94,11 @@ def compare(
     Source: the paired design follows Dror et al. 2018, "The Hitchhiker's Guide to Testing
     Statistical Significance in NLP", extended to several seeds.
     """
+    if not isinstance(build, keras.Model) and not callable(build):
+        raise ValueError(
+            "`build` must be a Keras model, or a function from the name of an attention to a "
+            f"compiled model. Received: {build!r}"
+        )
     names = list(dict.fromkeys([baseline, *attentions]))
     for name in names:
         check_choice(name, sorted(ATTENTIONS), "attentions")
