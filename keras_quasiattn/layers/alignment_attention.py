@@ -61,7 +61,8 @@ class AlignmentAttention(OneWayAttention):
         units: size of the projections. Defaults to the number of features of u.
 
     Call arguments:
-        inputs: [u, v] with u (B, T, features) and v (B, S, features of its own).
+        inputs: [u, v] with u (B, T, features) and v (B, S, features); the numbers of features may
+            differ.
         mask: [mask_u, mask_v], boolean (B, T) and (B, S), or None. Defaults to Keras' masks.
         return_attention_scores: also return w, (B, T, S).
 

@@ -89,7 +89,7 @@ def attention_flow(
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class AttentionFlow(PairAttention):
-    """Add question features to a passage, and what the question attends to in the passage.
+    """Add to a passage its match in the question, and what the question attends to in it.
 
     E_ts = w·[p_t; q_s; p_t ⊙ q_s];  p̃ = softmax over S of E, times Q;
     h = softmax over T of (max over S of E), times P;  output = [p; p̃; p ⊙ p̃; p ⊙ h]

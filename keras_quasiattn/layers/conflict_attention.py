@@ -28,7 +28,8 @@ class ConflictAttention(OneWayAttention):
         difference: "absolute", "signed" (as printed) or "squared".
 
     Call arguments:
-        inputs: [u, v] with u (B, T, features) and v (B, S, features of its own).
+        inputs: [u, v] with u (B, T, features) and v (B, S, features); the numbers of features may
+            differ.
         mask: [mask_u, mask_v], boolean (B, T) and (B, S), or None. Defaults to Keras' masks.
         return_attention_scores: also return w, (B, T, S).
 
@@ -90,7 +91,8 @@ class AttentionConflict(OneWayAttention):
         difference: as in `layers.ConflictAttention`.
 
     Call arguments:
-        inputs: [u, v] with u (B, T, features) and v (B, S, features of its own).
+        inputs: [u, v] with u (B, T, features) and v (B, S, features); the numbers of features may
+            differ.
         mask: [mask_u, mask_v], boolean (B, T) and (B, S), or None. Defaults to Keras' masks.
         return_attention_scores: also return the weights of both, each (B, T, S).
 

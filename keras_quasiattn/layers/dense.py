@@ -42,7 +42,7 @@ def make_dense(
 ) -> Dense:
     """Create and build a dense layer for inputs of `shape`, as a part of `layer`.
 
-    Its dtype is that of `layer`. So is its initializer, if `layer` has one: a clone, because an
+    It has the dtype of `layer`, and a clone of its initializer if there is one, because an
     initializer returns the same values at every call.
     """
     initializer = getattr(layer, "kernel_initializer", None)

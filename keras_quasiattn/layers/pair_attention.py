@@ -21,7 +21,7 @@ class PairAttention(ConfiguredLayer):
     """Take [a, b] and return a new version of each; subclasses implement `attend`.
 
     Values at masked positions are set to 0 before `attend`. Each output keeps the mask of its
-    input; with `one_output` there is one, in place of a.
+    input; with `one_output` there is only one output, with the mask of a.
     """
 
     one_output = False
@@ -72,7 +72,7 @@ class PairAttention(ConfiguredLayer):
         )
 
     def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
-        """Return the masks of the inputs, or that of a."""
+        """Return the mask of each input, or of a alone if there is one output."""
         return mask[0] if mask is not None and self.one_output else mask
 
     def compute_output_shape(self, inputs_shape: list[Shape]) -> Any:
@@ -95,7 +95,7 @@ class PairAttention(ConfiguredLayer):
 
 
 def check_pair(shapes: Any, same_features: bool = True) -> None:
-    """Raise a `ValueError` unless `shapes` are two of (B, length, features), known and equal."""
+    """Raise a `ValueError` unless `shapes` are two (B, length, features), with equal features."""
     is_pair = isinstance(shapes, (list, tuple)) and len(shapes) == 2
     if not is_pair or any(
         not isinstance(shape, (list, tuple)) or len(shape) != 3 for shape in shapes

@@ -1,4 +1,4 @@
-"""The sinusoidal position signal."""
+"""Signals of positions and steps, and biases of relative positions."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""Initializer for the recurrent kernels of LSTMs and GRUs."""
+"""Recurrent layers over masked sequences, and the initializer of their kernels."""
 
 import weakref
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the encoder and the decoder block share."""
+"""The parts that encoder and decoder blocks share."""
 
 from collections.abc import Callable
 from functools import partial

@@ -35,8 +35,7 @@ _MASKS = ("_mask", "_attention_mask")
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class TransformerDecoder(TransformerBlock):
-    """Attend to the past, to an encoder if there is one, and apply a feed-forward network: one
-    block.
+    """Attend to the past and to any encoder, then apply a feed-forward network: one block.
 
     x = decoder + Dropout(SelfAttention(LayerNorm(decoder))), causal
     y = x + Dropout(CrossAttention(LayerNorm(x), encoder))

@@ -10,7 +10,7 @@ from keras_quasiattn.models.reader import best_spans
 
 
 class SpanMetric(Configured, keras.metrics.Metric):
-    """Mean over examples of a score of the best span against the right one; subclasses define it.
+    """Mean over examples of a score, defined by subclasses, of the best span and the right one.
 
     Args:
         longest: maximum number of positions in a predicted span.

@@ -72,7 +72,7 @@ class BlendAttention(keras.callbacks.Callback):
             )
         self._total = self.updates or max(1, round(self.share * steps * self.params["epochs"]))
         self._amount = min(float(ops.convert_to_numpy(one.amount)) for one in self._starts)
-        if self._amount == 1 and not self._is_over:  # the weights were set one by one
+        if self._amount == 1 and not self._is_over:  # the weights were set, not loaded
             self._move(1.0)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
@@ -81,7 +81,7 @@ class BlendAttention(keras.callbacks.Callback):
         self._before = self._seen if steps is None else epoch * steps
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Move all shares; compile the step again when they have come to the end."""
+        """Move all shares, and recompile the step once they reach 1."""
         self._seen = self._before + batch + 1
         if not self._is_over:
             self._move(min(1.0, self._seen / self._total))

@@ -61,7 +61,7 @@ class FunctionalModel(QuantizedParts, keras.Model):
 
 
 class EmbeddingModel(FunctionalModel):
-    """A functional model that reads words through one embedding, which is `self._embedding`."""
+    """A functional model with one embedding of words, `self._embedding`."""
 
     @property
     def embedding(self) -> keras.layers.Embedding:

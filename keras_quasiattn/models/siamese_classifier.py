@@ -23,7 +23,7 @@ Tensor = Any
 
 
 class _Interaction(NamedTuple):
-    """Layers between the texts, made from `units` and `difference`; heads in weight order."""
+    """Constructors of the layers between the texts, and the names of their heads in order."""
 
     layers: tuple[Callable[..., keras.layers.Layer], ...]
     heads: tuple[str, ...]

@@ -37,11 +37,11 @@ def swap_attention(
     as attributes, or in lists, tuples or dictionaries that are attributes. Layers that attend in a
     method `_compute_attention` get another method: subclasses of Keras' layer that inherit it, such
     as KerasHub's attention with a cache, and layers whose method computes a plain softmax, such as
-    Llama's, which is tried with numbers. Their caches, positions and grouped heads stay.
+    Llama's, which is tested on numbers. Their caches, positions and grouped heads stay.
 
     Names, projection weights, masks and calls stay the same, and so do all other layers. Frozen
-    layers stay frozen, with what a new layer learns beyond the projections. The original model does
-    not change. In the copy, the class of your own layer, or of a model whose class makes its layers
+    layers stay frozen, including the further weights of a new layer. The original model does not
+    change. In the copy, the class of your own layer, or of a model whose class makes its layers
     from arguments, such as those of KerasHub, is a subclass of yours; tasks keep their
     preprocessor.
 
@@ -51,9 +51,9 @@ def swap_attention(
       is another function, which training must win back.
     - "unchanged": old + f · new, with a factor f for each head, learned from 0. The copy answers as
       the model does, to 1e-6, except in rows that are masked or see nothing: these are 0, where
-      Keras averages. Every layer computes both attentions, for good.
-    - "blend": (1 − s) · old + s · new, of which `BlendAttention` moves s from 0 to 1 during
-      training. Then the layers cost what the new attention alone costs.
+      Keras averages. Every layer keeps computing both attentions.
+    - "blend": (1 − s) · old + s · new, where `BlendAttention` moves s from 0 to 1 during training.
+      After that the layers cost as much as the new attention alone.
 
     The copy keeps what cannot be replaced, and a warning names it with the reason: other people's
     subclasses of `MultiHeadAttention` with another softmax, `keras.layers.Attention` and
@@ -108,7 +108,7 @@ def swap_attention(
     found = list(_layers(model))
     swap = Swap(attention, options, start=start)
     swap = dataclasses.replace(swap, holders=tuple(sorted(_holders(found, swap))))
-    with _as_not_compiled(model):  # Keras would compile the copy, with metrics of before
+    with _as_not_compiled(model):  # Keras would compile the copy, with the original's metrics
         copy = _copy(model, swap, {})
     _build_alike(model, copy)
     pairs = list(_pairs(model, copy))
@@ -125,7 +125,7 @@ def swap_attention(
             )
         )
     for pair in pairs:
-        pair[1].trainable = pair[0].trainable  # and what is inside, which comes later
+        pair[1].trainable = pair[0].trainable  # also sets layers inside, whose own turn comes later
     for pair in pairs:
         _transfer(*pair)
     if kept:
@@ -136,7 +136,7 @@ def swap_attention(
 
 
 def _copy(layer: keras.Layer, swap: Swap, made: dict[int, keras.Layer]) -> keras.Layer:
-    """Make a layer or model anew, with its attention swapped; `made` are copies by identity."""
+    """Recreate a layer or model with its attention swapped; `made` holds copies by identity."""
     if id(layer) in made:
         return made[id(layer)]
     if not _is_graph(layer) or swap.chooses(layer):
@@ -192,7 +192,7 @@ def _holders(layers: list[keras.Layer], swap: Swap) -> set[str]:
 
 
 def _inside(layer: keras.Layer) -> list[keras.Layer]:
-    """Return the layers directly in a layer or model, but for what replaces a method of it."""
+    """Return the direct sublayers of a layer or model, except one that replaces its method."""
     if _is_graph(layer):
         return layer.layers
     inside = layer._flatten_layers(include_self=False, recursive=False)
@@ -201,12 +201,12 @@ def _inside(layer: keras.Layer) -> list[keras.Layer]:
 
 
 def _is_new(pair: tuple[keras.Layer, keras.Layer]) -> bool:
-    """Return whether this is attention and a layer that attends in another way."""
+    """Return whether the second layer computes another attention than the first."""
     return _differ(pair) or isinstance(pair[1], HookedLayer)
 
 
 def _differ(pair: tuple[keras.Layer, keras.Layer]) -> bool:
-    """Return whether this is attention and the layer that replaces it."""
+    """Return whether the second layer is another class of attention than the first."""
     one, other = map(original_class, pair)
     return all(issubclass(kind, _WITH_HEADS) for kind in (one, other)) and one is not other
 
@@ -230,7 +230,7 @@ def _pairs(source: keras.Layer, target: keras.Layer) -> Iterator[tuple[keras.Lay
 
 
 def _build_alike(source: keras.Layer, target: keras.Layer) -> None:
-    """Build what the graph does not: layers in a layer that defines its output's shape."""
+    """Build what the graph does not: layers inside one that defines its own output shape."""
     if source.built and not target.built:
         target.build_from_config(source.get_build_config())
     if not _differ((source, target)):
@@ -302,7 +302,7 @@ def _kept(layer: keras.Layer, swap: Swap) -> Iterator[tuple[keras.Layer, str, st
 
 
 def _is_attention_alone(layer: keras.Layer) -> bool:
-    """Return whether somebody else calls this attention, and it holds no other layer that is."""
+    """Return whether another package calls this layer attention, and none of its sublayers."""
 
     def is_attention(one: keras.Layer) -> bool:
         return isinstance(one, _WITH_HEADS) or "Attention" in type(one).__name__

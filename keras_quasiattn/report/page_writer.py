@@ -34,7 +34,7 @@ class Section:
     text: str = ""
     table: Sequence[Sequence[str | Cell]] = ()
     legend: Sequence[str] = ()  # names of the lines in all figures, which are small multiples
-    saved: Sequence[Drawing] = ()  # the figures to save with the page, if others than `figures`
+    saved: Sequence[Drawing] = ()  # the figures to save with the page, if not `figures`
     parts: "Sequence[Section]" = ()
 
 

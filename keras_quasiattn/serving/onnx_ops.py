@@ -1,4 +1,4 @@
-"""What tf2onnx lacks for Keras' activations; import this file to teach it."""
+"""Ops of Keras' activations that tf2onnx lacks; importing this file adds them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,9 +10,9 @@ from tf2onnx.handler import tf_op
 
 
 class _Formula:
-    """Replace a node of TensorFlow's by nodes that ONNX has; tf2onnx calls `version_9`.
+    """Replace a TensorFlow node by ONNX nodes; tf2onnx calls `version_9`.
 
-    tf2onnx keeps an op that it does not know under its own name, in a file that does not load.
+    tf2onnx keeps the name of an op that it does not know, and the file does not load.
     """
 
     @classmethod
@@ -45,7 +45,7 @@ class _Formula:
 
 @tf_op("Erfc")
 class Erfc(_Formula):
-    """1 − erf(x), of which Keras' GELU that is not approximated is made."""
+    """1 − erf(x), which Keras' exact GELU uses."""
 
     @staticmethod
     def formula(add: Any, x: str, one: str) -> tuple[str, ...]:
@@ -78,7 +78,7 @@ class Log1p(_Formula):
 
 
 def unknown_ops(model: ModelProto) -> list[str]:
-    """Return the kinds of nodes of a file that ONNX does not have."""
+    """Return the kinds of nodes in a file that ONNX does not define."""
     nodes = [*_nodes(model.graph), *(node for one in model.functions for node in one.node)]
     own = {(one.name, one.domain) for one in model.functions}
     return sorted(
