@@ -80,7 +80,7 @@ class CompareCommand(TaskCommand):
     def make_context(
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
     ) -> click.Context:
-        """Leave TOML files to the command for them."""
+        """Pass TOML files to the command that reads them."""
         if any(one.endswith(".toml") and not one.startswith("-") for one in args):
             return compare_files.make_context(info_name, args, parent, **extra)
         return super().make_context(info_name, args, parent, **extra)

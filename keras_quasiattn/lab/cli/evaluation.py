@@ -56,7 +56,7 @@ def evaluate(
 ) -> None:
     """Measure the finished run in folder RUN and save the metrics there.
 
-    Prints the figures beside those of the most frequent class and of a bag of words, with 95%
+    Prints the metrics next to those of the most frequent class and of a bag of words, with 95%
     intervals: Wilson's for shares, a bootstrap over the examples for other means.
     """
     if data is not None and split is not None:

@@ -37,7 +37,7 @@ def load() -> None:
 
 
 def finished_run(run: Path, data_dir: Path = Path("data")) -> "tuple[RunFolder, Task]":
-    """Return the finished run in a folder, found out before anything slow begins, and its task."""
+    """Return a finished run and its task, after checking the folder before anything slow begins."""
     read_config(run)
     load()
     from keras_quasiattn.lab.training import RunFolder
@@ -48,7 +48,7 @@ def finished_run(run: Path, data_dir: Path = Path("data")) -> "tuple[RunFolder, 
 
 @contextlib.contextmanager
 def waiting(what: str) -> Iterator[None]:
-    """Say on standard error what the body does: on a terminal at once, else if it takes long."""
+    """Report on standard error what the body does: at once on a terminal, else if it takes long."""
     from keras_quasiattn.lab.training import progress
 
     silence = progress._SILENCE / 3

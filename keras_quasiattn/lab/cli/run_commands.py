@@ -58,7 +58,7 @@ def export(
     """Export the finished run in folder RUN for TensorFlow Serving or another runtime.
 
     Prints the new folder. A SavedModel takes strings and returns answers; models.config and
-    batching_parameters.txt beside its folder configure a server for all models. The other targets
+    batching_parameters.txt next to its folder configure a server for all models. The other targets
     take token ids and return logits; their folder is named after the model and the target.
     """
     folder, made = finished_run(run, data_dir)
@@ -130,11 +130,11 @@ def serve_check(path: Path, repetitions: int) -> None:
 @click.option("--results", type=FILE, help="Recorded results, for accuracy against density.")
 @DATA_DIR
 def report(runs: tuple[Path, ...], target: Path, **options: Any) -> None:
-    """Write one HTML page on what the models in folders RUNS reached, read and learned.
+    """Write one HTML page about the models in folders RUNS: metrics, answers, weights and training.
 
-    RUNS are run folders or exported models. The page has their figures beside a bag of words, right
-    answers and mistakes, what attends to what, and the learning curves. Figures are saved beside
-    it, as SVG and PNG.
+    RUNS are run folders or exported models. The page compares their metrics with those of a bag of
+    words, and shows right answers and mistakes, what attends to what, and the learning curves. Its
+    figures are also saved in a folder next to it, as SVG and PNG.
     """
     for run in runs:
         if not (run / "saved_model.pb").is_file():

@@ -147,7 +147,7 @@ def compare(
 
 
 def _check_data(data: Any, argument: str) -> None:
-    """Check the data of a tuple; those of a data set show themselves when it is read."""
+    """Check the arrays of a tuple; errors in a data set appear when it is read."""
     if data is None or hasattr(data, "shape") or (isinstance(data, tuple) and len(data) < 2):
         raise ValueError(
             f"`{argument}` must be a tuple (inputs, targets) or a data set of such batches. "

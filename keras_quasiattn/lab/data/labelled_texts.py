@@ -248,7 +248,7 @@ def number_labels(
 
 
 def numbers_of(labels: Sequence[tuple[str, str]], classes: Sequence[str], known: str) -> np.ndarray:
-    """Return the class number of each label; errors mention `known`, the owner of the classes."""
+    """Return the class number of each label; errors say where they come from (`known`)."""
     numbers = {name: number for number, name in enumerate(classes)}
     for place, label in labels:
         if label.strip() not in numbers:

@@ -97,7 +97,7 @@ def _require_network(builder: tfds.core.DatasetBuilder) -> None:
 
 
 def _host_and_port(url: str) -> tuple[str, int]:
-    """Return the host and port to connect to for a URL, those of its proxy if one is set."""
+    """Return the host and port to connect to for a URL: its proxy's, if one is set."""
     parts = urllib.parse.urlsplit(url)
     proxy = urllib.request.getproxies().get(parts.scheme)
     if proxy and not urllib.request.proxy_bypass(parts.hostname or ""):

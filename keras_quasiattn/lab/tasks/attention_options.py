@@ -38,7 +38,7 @@ def attention_of(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
 
 
 def with_todays_names(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options by dotted name as they are called now, with those that did not exist then.
+    """Return the options of an old run under today's names, with those that did not exist yet.
 
     >>> with_todays_names({"model.units": 8, "model.coda_gate": "tanh", "model.coda_alpha": 1.0})
     {'model.units': 8, 'model.attention': 'coda', 'model.attention_options': {'gate': 'tanh'}}

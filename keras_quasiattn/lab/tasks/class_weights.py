@@ -1,4 +1,4 @@
-"""A loss in which rows of rare classes have more weight than those of frequent classes."""
+"""A loss that weights rows of rare classes more than rows of frequent ones."""
 
 from collections.abc import Callable
 from typing import Any

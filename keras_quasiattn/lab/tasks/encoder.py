@@ -19,7 +19,7 @@ from keras_quasiattn.lab.text.encoder_tokenizer import EncoderTokenizer
 from keras_quasiattn.manifest import hashes
 
 _FORMAT = 1
-# The files that may hold the weights of a preset: those of other libraries, and KerasHub's.
+# The possible files of a preset's weights: in other libraries' format, and in KerasHub's.
 _WEIGHTS = ("model.safetensors", "model.weights.h5")
 _BYTE_PAIRS = "RobertaBackbone"  # the family whose tokenizer is `BytePairTokenizer`
 _INPUTS = {"token_ids", "padding_mask", "segment_ids"}
@@ -39,8 +39,9 @@ class Encoder:
         lowercase: whether its tokenizer drops the case of letters.
         strip_accents: whether its tokenizer drops their accents.
         length: the most ids of an input that the task's model reads.
-        byte_pairs: whether its tokenizer is RoBERTa's, of merges of bytes.
-        padding_id: the encoder's own id of padding, which is 0 in a run; its own 0 is this there.
+        byte_pairs: whether its tokenizer is RoBERTa's byte-level BPE.
+        padding_id: the encoder's own padding id. A run exchanges it with 0: there padding is 0, and
+            this id stands for the encoder's 0.
     """
 
     place: str
@@ -77,7 +78,7 @@ class Encoder:
         return found
 
     def tokenizer(self, pieces: list[str], merges: list[str]) -> Tokenizer:
-        """Return its tokenizer, of its pieces by id and the merges, if it has such.
+        """Return its tokenizer, from the pieces by id and any merges.
 
         Raises:
             ValueError: the pieces lack a special token.
@@ -108,7 +109,7 @@ class Encoder:
 
 
 def load_encoder(place: str) -> tuple[Encoder, list[str], list[str]]:
-    """Return the encoder of a place, without weights, with all its positions, pieces and merges.
+    """Load an encoder without its weights; return it with its pieces and merges.
 
     Raises:
         UserError: the place has no encoder, or one of another kind.
@@ -161,7 +162,7 @@ def _hub() -> Any:
 
 
 def _loaded(place: str, load: Callable[[], Any]) -> Any:
-    """Return what KerasHub loads; whatever goes wrong in it becomes one line."""
+    """Return what KerasHub loads; turn any of its errors into a `UserError`."""
     try:
         return load()
     except ModuleNotFoundError as error:
@@ -191,7 +192,7 @@ def _file(place: str, name: str) -> Path | None:
 
 
 def _byte_pair_files(place: str) -> tuple[Path, Path]:
-    """Return the files of the ids and of the merges, which have other names in KerasHub's form."""
+    """Return the files of the ids and the merges; KerasHub's presets name them differently."""
     for folder, name in (("", "vocab.json"), ("assets/tokenizer/", "vocabulary.json")):
         files = [_file(place, f"{folder}{one}") for one in (name, "merges.txt")]
         if files[0] is not None and files[1] is not None:
@@ -200,7 +201,7 @@ def _byte_pair_files(place: str) -> tuple[Path, Path]:
 
 
 def _weights_hash(place: str) -> str:
-    """Return the sha256 of the file that holds the weights; of several, of the list of them."""
+    """Return the sha256 of the file of weights or, if there are several, of their index."""
     for name in (*_WEIGHTS, *(f"{one}.index.json" for one in _WEIGHTS), "model.weights.json"):
         if (file := _file(place, name)) is not None:
             return hashes({name: file})[name]
@@ -208,7 +209,7 @@ def _weights_hash(place: str) -> str:
 
 
 def _licence(place: str) -> str:
-    """Return the licence that the card of a preset names, or that it is unknown."""
+    """Return the licence named in the card of a preset, or "unknown"."""
     card = _file(place, "README.md")
     if card is None:
         return _UNKNOWN

@@ -38,8 +38,8 @@ class EncoderClassifier(FunctionalModel):
         num_classes: number of classes.
         separator_id: the id that ends a text.
         dropout: rate in [0, 1) of the dropout before the linear layer. Defaults to 0.1.
-        padding_id: the encoder's own id of padding, for which 0 stands in the inputs, as this id
-            stands for its own 0. Defaults to 0.
+        padding_id: the encoder's own padding id, which the inputs exchange with 0: in them padding
+            is 0, and this id stands for the encoder's 0. Defaults to 0.
         **kwargs: `name`, `trainable` and `dtype` (a policy; the logits are always float32).
 
     Call arguments:
@@ -72,7 +72,7 @@ class EncoderClassifier(FunctionalModel):
         inputs = {
             "token_ids": _exchanged(ids, padding_id),
             "padding_mask": ops.cast(mask, "int32"),
-            # Of padding, too: it follows the last separator, and is masked.
+            # Also 1 at padding, which follows the last separator and is masked.
             "segment_ids": ops.minimum(ops.cumsum(ends, axis=1) - ends, 1),
         }
         states = encoder({name: inputs[name] for name in encoder.input})  # (B, L, width)
@@ -122,14 +122,14 @@ def with_attention(encoder: keras.Model, options: Mapping[str, Any], start: str)
 
 
 def limit_training(model: EncoderClassifier, frozen_layers: int, lora_rank: int) -> None:
-    """Keep the lowest layers of the encoder as they are, or train low-rank changes of them alone.
+    """Freeze the lowest layers of the encoder, or train only low-rank changes (LoRA).
 
     Args:
         model: the model.
         frozen_layers: how many layers are frozen, from below; the embeddings are the first.
         lora_rank: rank of Keras' LoRA on the queries and values of every attention that is not
-            frozen. Their biases train too, and the factors by which another attention comes in;
-            all else of the encoder is frozen. 0 trains the weights themselves.
+            frozen. Their biases train too, and so do the factors of another attention; the rest of
+            the encoder is frozen. 0 trains the weights themselves.
 
     Raises:
         UserError: a number is out of range.

@@ -70,7 +70,7 @@ def check_place(place: str) -> None:
 
 
 def _is_reachable(host: str) -> bool:
-    """Return whether the server answers within seconds, or a proxy stands before it."""
+    """Return whether the server answers within seconds, or a proxy is configured."""
     if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY")):
         return True
     connected = threading.Event()

@@ -36,12 +36,11 @@ class EncoderReading(VocabularyTask):
 
     Model options: `encoder`, the place of the pretrained weights; `attention`,
     `attention_options` and `attention_start`, for another attention in it; `dropout`;
-    `length_quantile`, the share of training texts that are read whole, as long as
-    `data.max_length` allows; `frozen_layers`, `lora_rank` and `layer_decay`, for what trains and
-    how fast.
+    `length_quantile`, the share of training texts that are read whole, up to `data.max_length`;
+    `frozen_layers`, `lora_rank` and `layer_decay`, which set what is trained, and how fast.
 
-    The vocabulary is the encoder's. A run holds it, and the encoder's configuration, so that only
-    a new run needs the place.
+    The vocabulary is the encoder's. A run stores it with the encoder's configuration, so only a new
+    run loads the pretrained encoder.
     """
 
     def _set_up(self) -> None:
@@ -117,7 +116,7 @@ class EncoderReading(VocabularyTask):
         return dict.fromkeys(super()._limits(), (option, self._most_tokens))
 
     def describe_data(self) -> dict[str, str]:
-        """Return the data's version and note, and which encoder has been trained on them."""
+        """Return the data's version and note, and the encoder that was trained on them."""
         one = self.encoder
         named = f"{one.place}, sha256 {one.sha256}, licence {one.licence}"
         return {**super().describe_data(), "encoder": named}

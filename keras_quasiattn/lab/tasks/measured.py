@@ -20,7 +20,7 @@ class Judged(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What a model reached on some examples: its metrics by name, and single examples.
+    """The results of a model on some examples: metrics by name, and single examples.
 
     A string among the figures describes how a metric was measured, and a dictionary has metrics of
     one kind by name, such as by class; all are JSON-serialisable. `items` (examples,) are the
@@ -56,7 +56,7 @@ def judge(*columns: Iterable[Any]) -> list[Judged]:
 def judge_classes(
     inputs: Sequence[str], labels: np.ndarray, probabilities: np.ndarray, classes: Sequence[str]
 ) -> list[Judged]:
-    """Judge the most probable classes, with the labels (examples,) as class numbers."""
+    """Compare the most probable class of each example with its label, a class number."""
     answers = probabilities.argmax(axis=1)
     return judge(
         inputs,

@@ -99,7 +99,7 @@ def _hold_out(
 ) -> tuple[LabelledTextSet[Any], list[str]]:
     """Return the set with a validation split, and notes on how it was made.
 
-    With `test_share`, a set without a test split first gets one in the same way.
+    With `test_share`, a test split is first held out in the same way if there is none.
     """
     rows, notes = len(whole.splits["train"]), []
     if options.get("test_share") and "test" not in whole.splits:

@@ -35,10 +35,10 @@ class ServingSignature(NamedTuple):
         columns: splits one input of `predict` into the value of each argument, without the batch.
         longest: the most ids of a text that the model reads, if it answers in one call of `explain`
             or of itself, with ids (B, L) only; otherwise None.
-        joined: number of ids that are added to those of all texts of an answer where the model
-            reads these as one sequence; 0 where it reads each by itself.
-        model_ids: maps one input of `predict` to the ids (1, L) that the model reads, by the name
-            of its input, where it does not read those of each argument.
+        joined: number of special ids that are added if the model reads all texts of an input as one
+            sequence; 0 if it reads each text separately.
+        model_ids: maps one input of `predict` to the ids (1, L) that the model reads, by input
+            name; None if it reads the ids of each argument.
     """
 
     function: Callable[..., dict[str, tf.Tensor]]
@@ -98,7 +98,7 @@ class Task(abc.ABC):
 
     A task is built from names and plain values only, so `config` can rebuild it in another process.
     Building one reads and writes no files. The data folder is a path on one machine and is not part
-    of the config. What a user can mend, in any method, is a `UserError`.
+    of the config. In any method, an error that the user can fix is a `UserError`.
 
     Args:
         preset: name of one of `presets`.
@@ -310,7 +310,7 @@ class Task(abc.ABC):
         return True
 
     def resume(self, folder: Path) -> None:
-        """Adopt from a run to be resumed everything that this version would do differently."""
+        """Take over from a run that is resumed whatever this version would do differently."""
         return None
 
     def read_assets(self, folder: Path) -> None:
@@ -326,19 +326,20 @@ class Task(abc.ABC):
         return None
 
     def rate_factors(self, model: keras.Model) -> dict[str, float]:
-        """Return by what the learning rate of a weight is multiplied, by path, where not by 1."""
+        """Return the factors of the learning rates of weights, by path; 1 for all others."""
         return {}
 
     def callbacks(self, model: keras.Model) -> list[keras.callbacks.Callback]:
         """Return callbacks that training this model needs; call `prepare` first.
 
-        One that changes what the model is, not only its weights, adds `blend` to the logs: the
-        share of the change that is done. Only a checkpoint at which it is 1 becomes the model.
+        A callback that changes the model itself, not only its weights, adds `blend` to the logs:
+        the share of the change that is done. Only a checkpoint with `blend` 1 can become the
+        finished model.
         """
         return []
 
     def finished(self, model: keras.Model) -> keras.Model:
-        """Return the trained model without what only training needs; the default returns it."""
+        """Return the trained model without what only training needs; by default, unchanged."""
         return model
 
     def check_model(self, model: keras.Model) -> None:
@@ -427,7 +428,7 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def check_input(self, text: str | bytes) -> None:
-        """Reject an input that the task cannot answer, and say what would be valid."""
+        """Reject an input that the task cannot answer, and describe a valid one."""
 
     def texts(self, split: str, limit: int) -> list[str]:
         """Return the first `limit` inputs of a split, as `predict` and `tokenize` take them."""

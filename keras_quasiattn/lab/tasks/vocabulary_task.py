@@ -175,7 +175,7 @@ class VocabularyTask(Task):
         return counted(lambda some: self.tokenizer.split(some).row_lengths(), texts)
 
     def describe_data(self) -> dict[str, str]:
-        """Return the version of the data, and which part of which set they are."""
+        """Return the version of the data, and which part of the set was used."""
         data, note = self._loaded
         return {"version": data.version, **({"note": note} if note else {})}
 

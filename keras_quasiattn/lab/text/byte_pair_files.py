@@ -67,7 +67,7 @@ def _read_json(file: Path) -> dict[str, int]:
 
 
 def _line_of(file: Path, piece: str) -> int:
-    """Return the line in which a piece of a JSON object stands."""
+    """Return the number of the line with a piece of a JSON object."""
     text = _text(file)
     keys = (json.dumps(piece, ensure_ascii=ascii_only) for ascii_only in (True, False))
     places = [place for key in keys if (place := text.find(key)) >= 0]

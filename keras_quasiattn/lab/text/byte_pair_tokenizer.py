@@ -10,7 +10,7 @@ from keras_quasiattn.lab.text.vocabulary_tokenizers import VocabularyTokenizer
 
 START: Final = "<s>"
 END: Final = "</s>"
-# White space as Unicode has it; RE2's own `\s` is that of ASCII.
+# White space as Unicode defines it; RE2's `\s` covers ASCII only.
 _SPACE: Final = (
     r"[\t-\r \x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}]"
 )
@@ -23,14 +23,14 @@ _NO_PAIR: Final = tf.int64.max
 class BytePairTokenizer(VocabularyTokenizer):
     r"""Byte-level BPE as RoBERTa was trained with it: bytes are joined to known pieces.
 
-    A word has the space before it, if there is one. Every word begins as its bytes. Of all pairs of
-    pieces side by side, the one that comes first among the merges is joined, until none of them is
-    left. Nothing is unknown, and no text gives one of the special tokens.
+    A word includes the space before it, if any, and is first split into bytes. Then the adjacent
+    pair of pieces that comes first among the merges is joined, until no pair is a merge. Nothing is
+    unknown, and no text gives one of the special tokens.
 
     Args:
         vocabulary: the pieces by id, with the character of `byte_characters` for each byte; the
             first is "<pad>", and "<s>", "</s>" and the pieces of all bytes are among them.
-        merges: pairs of pieces, such as "Ġ t", in order. What a merge makes is a piece, too.
+        merges: pairs of pieces, such as "Ġ t", in order. The result of a merge must be a piece too.
 
     Raises:
         ValueError: the vocabulary lacks a token, or holds one twice; or a merge is no pair of
@@ -47,7 +47,7 @@ class BytePairTokenizer(VocabularyTokenizer):
 
     PADDING = "<pad>"
     UNKNOWN = "<unk>"
-    ends_between = 2  # the ends of a text that stand between two texts
+    ends_between = 2  # number of end tokens between two texts
 
     def __init__(self, vocabulary: Sequence[str], merges: Sequence[str]) -> None:
         if self.UNKNOWN in vocabulary:
@@ -102,8 +102,8 @@ class BytePairTokenizer(VocabularyTokenizer):
     def _joined_pieces(self, words: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Return the ids of the pieces of words (W,), flat, and their number in each word (W,).
 
-        In a step, each word joins all places of its first pair. A word that has none left leaves
-        the loop, so that one very long word does not cost more than itself.
+        In each step a word joins all occurrences of its first pair. A word without a pair leaves
+        the loop, so that one very long word slows down no other.
         """
         flat = tf.strings.bytes_split(words)  # (W, bytes)
         codes = tf.reshape(tf.io.decode_raw(flat.flat_values, tf.uint8), [-1])
@@ -142,7 +142,7 @@ class BytePairTokenizer(VocabularyTokenizer):
 
 
 def byte_characters() -> Mapping[int, str]:
-    """Return the character that stands for each byte in pieces: itself if it can be seen."""
+    """Return the character that represents each byte in pieces: itself if it is visible."""
     seen = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(0x100) if byte not in seen]
     return {
@@ -169,8 +169,8 @@ def parts_of(merge: str, pieces: Container[str]) -> tuple[str, str]:
 def _words(strings: tf.Tensor) -> tf.RaggedTensor:
     """Split strings (B,) as the expression of RoBERTa does, ragged (B, words).
 
-    Of several spaces before a word, the last one is the word's, or stands alone if it is another
-    white space than " ". RE2 cannot look ahead, so spaces are found first.
+    Of several spaces before a word, the last one belongs to the word if it is " ", and otherwise is
+    a word of its own. RE2 cannot look ahead, so spaces are found first.
     """
     # tensorflow-text would end a text at its first NUL.
     parts = tensorflow_text.regex_split(
@@ -187,7 +187,7 @@ def _words(strings: tf.Tensor) -> tf.RaggedTensor:
     pieces = tf.reshape(tf.stack([head, alone], axis=1), [-1])
     words = tensorflow_text.regex_split(pieces, _WORD, _WORD)
     of_row = tf.gather(tf.repeat(row, 2), words.value_rowids())
-    # Nothing is lost, so the lengths say where the words are in the strings as they were given.
+    # Nothing is lost, so the lengths give the positions of the words in the original strings.
     lengths = tf.strings.length(words.flat_values)
     found = tf.RaggedTensor.from_value_rowids(lengths, of_row, nrows=tf.size(strings, tf.int64))
     ends = tf.cumsum(lengths)

@@ -8,7 +8,7 @@ import tensorflow_text
 
 from keras_quasiattn.lab.text.vocabulary_tokenizers import VocabularyTokenizer
 
-# The expressions of KerasHub's `WordPieceTokenizer`, which are those of BERT.
+# The expressions of KerasHub's `WordPieceTokenizer`, the same as BERT's.
 _SPACE: Final = r"\s|\p{Cc}|\p{Cf}"
 _PUNCTUATION: Final = r"[!-/]|[:-@]|[\[-`]|[{-~]|[\p{P}]"
 _CHINESE: Final = (
@@ -44,7 +44,7 @@ class EncoderTokenizer(VocabularyTokenizer):
     Source: KerasHub's `WordPieceTokenizer`; Devlin et al. 2018, "BERT".
     """
 
-    ends_between = 1  # the ends of a text that stand between two texts
+    ends_between = 1  # number of end tokens between two texts
 
     def __init__(
         self, vocabulary: Sequence[str], lowercase: bool = False, strip_accents: bool = False

@@ -46,7 +46,7 @@ def learn_words(
 def count_words(
     texts: Sequence[str | bytes], cleaning: str, text_version: int = TEXT_VERSION
 ) -> Mapping[str, int]:
-    """Count the words of some texts; the arguments are those of `learn_words`."""
+    """Count the words of some texts; arguments are as for `learn_words`."""
     tokenizer = WordTokenizer(_SPECIAL, cleaning, text_version=text_version)
     split = tf.function(tokenizer.split, input_signature=[tf.TensorSpec((None,), tf.string)])
     counts: collections.Counter[str] = collections.Counter()

@@ -58,7 +58,7 @@ class VocabularyTokenizer(abc.ABC):
         )
 
     def _check_special(self, vocabulary: Sequence[str]) -> None:
-        """Refuse a vocabulary whose special tokens are not where the ids say."""
+        """Reject a vocabulary whose special tokens do not have their ids."""
         if list(vocabulary[:2]) != [self.PADDING, self.UNKNOWN]:
             raise ValueError(
                 f"vocabulary must begin with {self.PADDING} and {self.UNKNOWN}; "

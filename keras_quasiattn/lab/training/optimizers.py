@@ -26,7 +26,7 @@ def made_optimizer(
 ) -> keras.optimizers.Optimizer:
     """Return a new optimizer without variables, for several replicas if they share a batch.
 
-    `optimizer` is that of `train`, `rate_factors` those of `Task.rate_factors`.
+    `optimizer` is as for `train`, and `rate_factors` come from `Task.rate_factors`.
     """
     schedule = WarmupSchedule.from_settings(settings)
     if optimizer is None:
