@@ -44,7 +44,7 @@ def compare_files(
     tables: Sequence[str],
     **options: Any,
 ) -> None:
-    """Train the runs that the tables in FILES lack, and show the tables.
+    """Train the missing runs of the tables in FILES, and show the tables.
 
     FILES are TOML. Each table has rows of models and data, options, seeds, the figures to show, and
     the file of its records; a run that is recorded is not trained again.
@@ -149,9 +149,9 @@ def compare(
 ) -> None:
     """Compare attentions on TASK: equal options, each at its best rate, with a verdict.
 
-    Every attention learns with the same learning rates, chooses its best by the validation data,
-    and learns with the same seeds. The table has differences to softmax with 95% intervals over
-    seeds and test items, what a bag of words reaches, and costs.
+    Every attention is trained at the same learning rates, keeps its best by the validation data,
+    and is then trained with the same seeds. The table has differences to softmax with 95% intervals
+    over seeds and test items, what a bag of words reaches, and costs.
     """
     from keras_quasiattn.attention.base import ATTENTIONS
     from keras_quasiattn.lab.comparison.of_task import compare_task

@@ -25,7 +25,7 @@ class TaskCommand(Command):
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options, and what the task has."""
+        """Write the options, then the task's models and presets."""
         super().format_options(ctx, formatter)
         if ctx.meta.get("task"):
             write_models_and_presets(formatter, ctx.meta["task"], f" of {ctx.meta['task']}")

@@ -86,9 +86,9 @@ def predict(
 @RUN
 @click.argument("inputs", nargs=-1, required=True)
 def show(run: Path, inputs: tuple[str, ...]) -> None:
-    """Show the gate and weight of every token of a text, by the finished run in folder RUN.
+    """Show the gate and weight that the finished run in folder RUN gives every token of a text.
 
-    Of a Transformer, the weight is what a token receives on average in the last layer. '-' reads
+    For a Transformer, the weight is the mean that a token receives in the last layer. '-' reads
     texts from standard input, one per line. `predict --weights` gives the answers as data.
     """
     folder, made = finished_run(run)

@@ -136,10 +136,7 @@ def _encoder_model(task: str, model: str | None) -> str:
 
 
 def _files_of(data: Path | None, source: Path | None, target: Path | None) -> Path | None:
-    """Return the user's file, or two joined by a comma as the data options take them.
-
-    None without any.
-    """
+    """Return the user's file, or two joined by a comma as the data options take them, or None."""
     if source is None and target is None:
         return data
     if data is not None or source is None or target is None:

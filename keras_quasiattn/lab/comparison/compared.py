@@ -94,10 +94,7 @@ class Comparison:
         return max(found, key=lambda one: self.sign * one.mean, default=None)
 
     def difference(self, entry: Entry) -> Difference | None:
-        """Return the difference from the baseline over the seeds of both, or None.
-
-        None if there are none.
-        """
+        """Return the difference from the baseline; None if the two share no seeds."""
         base = self[self.baseline]
         seeds = sorted(base.figures if entry.simple else base.figures.keys() & entry.figures.keys())
         if entry is base or not seeds or not entry.figures:

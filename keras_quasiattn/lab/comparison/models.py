@@ -314,7 +314,7 @@ def _predicted(model: keras.Model, data: Any) -> Iterable[tuple[np.ndarray, np.n
 
 
 def _with_numbers(batch: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Return targets and outputs; an accuracy would count NaN as the first class."""
+    """Return the batch; raise an error for NaN, which an accuracy would count as class 0."""
     output = np.asarray(batch[1])
     if output.dtype.kind != "O" and np.isnan(output.astype(np.float32)).any():
         raise FloatingPointError(_NAN)

@@ -38,11 +38,11 @@ def run_jobs(
 ) -> None:
     """Do jobs in several processes until none are left.
 
-    `next_job` returns None while there is none until another job is done. `done` is called in this
-    process with a job and the result of `work`, or a `Lost` or `Failed`. The processes share the
-    threads of this machine; with `fresh`, every job gets a new one. A job that fails or loses its
-    process does not stop the others. If this process ends, even if killed, the others end within
-    seconds.
+    `next_job` returns None while no job can start until another one is done. `done` is called in
+    this process with a job and the result of `work`, or a `Lost` or `Failed`. The processes share
+    the threads of this machine; with `fresh`, every job gets a new one. A job that fails or loses
+    its process does not stop the others. If this process ends, even if killed, the others end
+    within seconds.
     """
     idle = [_one_process() for _ in range(number)]
     busy: dict[Future[Any], tuple[ProcessPoolExecutor, Any]] = {}

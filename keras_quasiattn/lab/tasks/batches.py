@@ -39,10 +39,7 @@ def chosen_examples(
 
 
 def weights_of(examples: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:
-    """Return the `weight` of a batch's examples, the third element of the input of `fit`.
-
-    None in training.
-    """
+    """Return a list of the `weight` of a batch's examples, for `fit`; empty in training."""
     return [examples["weight"]] if "weight" in examples else []
 
 

@@ -44,7 +44,7 @@ class ClassTask(VocabularyTask):
         )
 
     def check_input(self, text: str | bytes) -> None:
-        """Reject anything but the texts of an example, separated by tabs; any text is valid."""
+        """Reject a wrong number of texts, which tabs separate; the texts may be anything."""
         self._split(text)
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:

@@ -33,7 +33,7 @@ class Encoder:
     Args:
         place: where it was loaded from.
         sha256: hash of its file of weights.
-        licence: its licence, as far as its files or KerasHub tell.
+        licence: its licence, as its card names it, or "unknown".
         family: KerasHub's class of the model.
         config: arguments of that class.
         lowercase: whether its tokenizer drops the case of letters.

@@ -24,7 +24,8 @@ ENCODER_OPTIONS: Mapping[str, Any] = {
     "training.learning_rate": 1e-4,
     "training.warmup_steps": 20,
     "training.schedule": "linear",
-    # Updates, and a period of at least half a pass; for few texts more.
+    # The least numbers: training takes at least 4 passes, with a checkpoint per half a pass or
+    # more.
     "training.steps": 200,
     "training.passes": 4,
     "training.checkpoint_every": 50,

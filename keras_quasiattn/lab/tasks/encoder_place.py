@@ -56,7 +56,7 @@ def check_place(place: str) -> None:
             raise UserError(f"the encoder {place!r}: no such folder: name {_PLACES}")
         scheme, name = "kaggle", place
     if scheme not in _HOSTS:
-        return  # KerasHub knows it, or says what it knows
+        return  # KerasHub knows the scheme, or lists those it knows
     host, (variable, usual) = _HOSTS[scheme]
     if _is_reachable(host):
         return
@@ -80,7 +80,7 @@ def _is_reachable(host: str) -> bool:
             socket.create_connection((host, 443), timeout=_SECONDS).close()
             connected.set()
 
-    # In a thread, because the timeout does not hold for the search of the host's address.
+    # In a thread, because the timeout does not limit address lookup.
     asking = threading.Thread(target=connect, daemon=True)
     asking.start()
     asking.join(_SECONDS)

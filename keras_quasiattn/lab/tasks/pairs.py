@@ -236,7 +236,7 @@ class Pairs(PairTask, ClassTask):
         return split_input(text, self.sides)
 
     def _readable(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """Return one pair's answer without padding; a row of weights is of an attending token."""
+        """Return one pair's answer without padding; weights have a row per attending token."""
         lengths = {side: int(np.sum(row[f"{side}_tokens"] != b"")) for side in self.sides}
         answer = {}
         for name, value in row.items():

@@ -36,7 +36,7 @@ def made_optimizer(
             "beta_2": settings.beta_2,
             "epsilon": settings.epsilon,
             "global_clipnorm": settings.clip_norm,
-            # Keras takes 2 and more
+            # Keras accepts 2 or more
             "gradient_accumulation_steps": settings.accumulate if settings.accumulate > 1 else None,
         }
         if rate_factors:

@@ -306,7 +306,7 @@ class _Writer:
 
 
 def _draw_examples(draft: Draft, random: Random) -> tuple[Example, ...] | None:
-    """Draw ten tests that the program passes; None if it often fails or they tell too little."""
+    """Draw ten tests that the program passes; None if it often fails or they show too little."""
     program = Program(draft.program, draft.arguments)
     examples: list[Example] = []
     for draw in range(_DRAWS):
