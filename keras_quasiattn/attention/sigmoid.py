@@ -21,43 +21,27 @@ def sigmoid_attention(
     value: Tensor,
     mask: Tensor | None = None,
     *,
-    scale: float = 1.0,
     score_bias: float | None = None,
-    is_causal: bool = False,
-    dropout: float = 0.0,
-    dropout_seed: Tensor | None = None,
-    bias: Tensor | None = None,
-    return_scores: bool = False,
+    **options: Any,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Attend with weights that do not compete: each is between 0 and 1, whatever the other scores.
 
     W = sigmoid(scale · query · keyᵀ + bias + b);  output = W · value
 
     With b = −log n, where n is the number of keys the query attends to, the weights of a row with
-    scores near 0 sum to about 1, as with softmax. A masked pair has weight exactly 0 and does not
-    count in n. A query with no key to attend to gives all zeros. W is computed in float32 for
-    16-bit inputs.
+    scores near 0 sum to about 1, as with softmax. Masked pairs do not count in n. Masks, precision
+    and errors are as in `ops.softmax_attention`.
 
     Args:
         query: (..., T, D).
         key: (..., S, D).
         value: (..., S, V).
         mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
-        scale: factor of the dot products, usually 1/√D.
         score_bias: b, or None for −log n.
-        is_causal: query i attends to keys 0 … i only.
-        dropout: fraction of the weights set to 0; the rest are divided by 1 − `dropout`.
-        dropout_seed: two integers from `keras.random.SeedGenerator.next()`; needed for dropout.
-        bias: floats that broadcast to (..., T, S), added to the scaled products; None = no bias.
-            −∞ hides the pair, as the mask does. What it holds at a masked pair does not matter.
-        return_scores: also return W, before dropout.
+        **options: as for `ops.softmax_attention`, from `scale` on.
 
     Returns:
         output (..., T, V) in the dtype of `value`, or (output, W) with W (..., T, S).
-
-    Raises:
-        ValueError: a float mask, a bias without floats or of another shape, a rank below 2, lengths
-            or feature counts that do not match, or dropout without a seed.
 
     Example:
     >>> x = np.zeros((1, 3, 2))
@@ -68,18 +52,7 @@ def sigmoid_attention(
     Source: Ramapuram et al. 2024, "Theory, Analysis, and Best Practices for Sigmoid
     Self-Attention".
     """
-    return Sigmoid(score_bias).compute(
-        query,
-        key,
-        value,
-        mask,
-        scale=scale,
-        is_causal=is_causal,
-        dropout=dropout,
-        dropout_seed=dropout_seed,
-        bias=bias,
-        return_scores=return_scores,
-    )
+    return Sigmoid(score_bias).compute(query, key, value, mask, **options)
 
 
 @dataclasses.dataclass

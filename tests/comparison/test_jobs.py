@@ -41,7 +41,7 @@ def test_every_run_learned_the_same_vocabulary_again(
         raise AssertionError("the vocabulary is learned again")
 
     for module, one in (
-        (vocabulary_task, "learn_words"),
+        (vocabulary_task, "ranked_words"),
         (vocabulary_task, "learn_subwords"),
         (sequence_task, "learn_sentence_pieces"),
     ):

@@ -12,7 +12,7 @@ import tiny_texts
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.tasks import Task
-from keras_quasiattn.lab.text import TEXT_VERSION, learn_words, vocabulary_text
+from keras_quasiattn.lab.text import TEXT_VERSION, count_words, ranked_words, vocabulary_text
 from keras_quasiattn.lab.training import RunFolder, train
 from keras_quasiattn.lab.tuning.search import _continue_from
 from keras_quasiattn.serving import export, load
@@ -41,8 +41,8 @@ def made_run(path: Path, task: Task) -> RunFolder:
 
 def as_before(run: RunFolder, task: Any) -> RunFolder:
     """The run as a version without the record would have written it."""
-    options = {"size": task.options.data["vocabulary_size"], "text_version": 1}
-    words = learn_words(task._training_texts(), "words", min_count=1, **options)
+    counts = count_words(task._training_texts(), "words", 1)
+    words = ranked_words(counts, size=task.options.data["vocabulary_size"])
     (run.path / "vocabulary.txt").write_text(vocabulary_text(words), encoding="utf-8")
     (run.path / RECORD).unlink()
     return run

@@ -11,8 +11,8 @@ from keras_quasiattn.lab.text import (
     SubwordTokenizer,
     VocabularyTokenizer,
     WordTokenizer,
+    count_words,
     learn_subwords,
-    learn_words,
 )
 
 TEXTS = [
@@ -141,8 +141,8 @@ def test_places_of_typographic_apostrophes_are_of_the_text_itself(sign: str) -> 
 
 def test_vocabularies_are_learned_as_tokenizers_read() -> None:
     texts = ["don\u2019t", "it\u2019s the"] * 9
-    assert set(learn_words(texts, "words", size=99)) >= {"n't", "'s"}
-    assert not set(learn_words(texts, "words", size=99, text_version=1)) & {"n't", "'s"}
+    assert set(count_words(texts, "words")) >= {"n't", "'s"}
+    assert not set(count_words(texts, "words", 1)) & {"n't", "'s"}
     assert "'" in learn_subwords(texts, size=60)
 
 

@@ -11,8 +11,9 @@ from keras_quasiattn.lab.text import (
     SpanTokenizer,
     SubwordTokenizer,
     WordTokenizer,
+    count_words,
     learn_subwords,
-    learn_words,
+    ranked_words,
     read_vocabulary,
     vocabulary_text,
 )
@@ -109,11 +110,11 @@ def test_vocabulary_file_keeps_every_token() -> None:
 
 def test_frequent_words_come_first_and_rare_ones_only_where_known() -> None:
     texts = ["b a", "b c", "d b", b"a"]
-    learn = {"cleaning": "words", "size": 10}
-    assert learn_words(texts, **learn)[2:] == ["b", "a", "c", "d"]
-    assert learn_words(texts, **learn, min_count=2)[2:] == ["b", "a"]
-    assert learn_words(texts, **learn, min_count=2, known={"d", "e"})[2:] == ["b", "a", "d"]
-    assert learn_words(texts, cleaning="words", size=3) == ["[PAD]", "[UNK]", "b"]
+    counts = count_words(texts, "words")
+    assert ranked_words(counts, size=10)[2:] == ["b", "a", "c", "d"]
+    assert ranked_words(counts, size=10, min_count=2)[2:] == ["b", "a"]
+    assert ranked_words(counts, size=10, min_count=2, known={"d", "e"})[2:] == ["b", "a", "d"]
+    assert ranked_words(counts, size=3) == ["[PAD]", "[UNK]", "b"]
 
 
 def test_learned_subwords_cover_what_they_learned_from() -> None:

@@ -4,7 +4,7 @@ import keras
 import pytest
 
 from keras_quasiattn.lab.tasks import TrainingSettings
-from keras_quasiattn.lab.training.optimizers import WarmupSchedule
+from keras_quasiattn.lab.training.optimizers import WarmupSchedule, made_optimizer
 
 
 def rate(schedule: WarmupSchedule, update: int) -> float:
@@ -62,7 +62,8 @@ def test_settings_reach_the_schedule() -> None:
         checkpoint_every=9,
         schedule="linear",
     )
-    assert WarmupSchedule.from_settings(settings).get_config() == {
+    optimizer = made_optimizer(settings, None, replicas=1)
+    assert optimizer.get_config()["learning_rate"]["config"] == {
         "peak": 0.25,
         "warmup_steps": 7,
         "decay": "linear",

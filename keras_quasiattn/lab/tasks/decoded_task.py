@@ -31,9 +31,9 @@ class DecodedTask(Task):
     def tokenizer(self) -> Any:
         """The tokenizer of texts and answers, with a `vocabulary_size` and a `pad_id`."""
 
-    @abc.abstractmethod
     def _source(self, text: tf.Tensor) -> tf.Tensor:
         """Return the ids (B, S) of texts (B,), including the end of each, padded with 0."""
+        return self.tokenizer.tokenize(text, self._longest_source)
 
     @abc.abstractmethod
     def _decoded(self, model: keras.Model, source: tf.Tensor) -> dict[str, tf.Tensor]:

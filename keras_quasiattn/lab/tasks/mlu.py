@@ -215,9 +215,6 @@ class Mlu(DecodedTask):
     def _longest_source(self) -> int:
         return self._lengths[0]
 
-    def _source(self, text: tf.Tensor) -> tf.Tensor:
-        return self.tokenizer.tokenize(text, self._longest_source)
-
     def _decoded(self, model: keras.Model, source: tf.Tensor) -> dict[str, tf.Tensor]:
         length = self._lengths[1]
         cache = model.start_cache(source, length)

@@ -291,9 +291,6 @@ class SequenceTask(DecodedTask):
             "score": log_probability / penalty,
         }
 
-    def _source(self, text: tf.Tensor) -> tf.Tensor:
-        return self.tokenizer.tokenize(text, self._longest_source)
-
     def _search(self, model: keras.Model, source: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Return the answer ids (B, T) for source ids (B, S), and their log-probabilities (B,)."""
         options = self.options.model

@@ -32,7 +32,6 @@ from keras_quasiattn.lab.text import (
     covered,
     embedding_matrix,
     learn_subwords,
-    learn_words,
     ranked_words,
     read_vocabulary,
     read_word_vectors,
@@ -122,15 +121,15 @@ class VocabularyTask(Task):
         if data["tokenizer"] == "subwords":
             return learn_subwords(texts, size=size, text_version=self._text_version)
         frozen = not self.options.model.get("train_embedding", True)
+        if frozen and not data["vectors"]:
+            raise UserError(
+                "model.train_embedding is False and data.vectors is '': "
+                "name a file of word vectors, with --vectors FILE, or train the embedding"
+            )
+        counts = count_words(texts, data["tokenizer"], self._text_version)
         if not data["vectors"]:
-            if frozen:
-                raise UserError(
-                    "model.train_embedding is False and data.vectors is '': "
-                    "name a file of word vectors, with --vectors FILE, or train the embedding"
-                )
-            limits = {"size": size, "min_count": min_count, "text_version": self._text_version}
-            return learn_words(texts, data["tokenizer"], **limits)
-        self._counts = count_words(texts, data["tokenizer"], self._text_version)
+            return ranked_words(counts, size=size, min_count=min_count)
+        self._counts = counts
         width, wanted = self.options.model["embedding_dim"], None if frozen else self._counts
         self._vectors = read_word_vectors(data["vectors"], width, wanted)
         words = ranked_words(self._counts, size=size, min_count=min_count, known=self._vectors)

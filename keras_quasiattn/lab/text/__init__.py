@@ -15,7 +15,6 @@ with needs("tasks"):
     from keras_quasiattn.lab.text.vocabulary import (
         count_words,
         learn_subwords,
-        learn_words,
         ranked_words,
         read_vocabulary,
         vocabulary_text,
@@ -46,7 +45,6 @@ __all__ = [
     "embedding_matrix",
     "learn_sentence_pieces",
     "learn_subwords",
-    "learn_words",
     "open_text",
     "ranked_words",
     "read_vocabulary",

@@ -14,39 +14,10 @@ _SPECIAL = [VocabularyTokenizer.PADDING, VocabularyTokenizer.UNKNOWN]
 _BATCH = 1000
 
 
-def learn_words(
-    texts: Sequence[str | bytes],
-    cleaning: str,
-    *,
-    size: int,
-    min_count: int = 1,
-    known: Collection[str] = (),
-    text_version: int = TEXT_VERSION,
-) -> list[str]:
-    """Learn a vocabulary for `WordTokenizer`: the most frequent words of some texts.
-
-    Args:
-        texts: the training texts.
-        cleaning: as for `WordTokenizer`.
-        size: maximum size of the vocabulary, including the two special tokens.
-        min_count: rarer words are left out, unless they are in `known`.
-        known: words that may be rare, for example because they have a word vector.
-        text_version: as for `WordTokenizer`.
-
-    Returns:
-        The special tokens, then words by falling count; words of equal count in alphabetical order.
-
-    >>> learn_words(["a b a", "c b a"], "words", size=10, min_count=2, known={"c"})
-    ['[PAD]', '[UNK]', 'a', 'b', 'c']
-    """
-    counts = count_words(texts, cleaning, text_version)
-    return ranked_words(counts, size=size, min_count=min_count, known=known)
-
-
 def count_words(
     texts: Sequence[str | bytes], cleaning: str, text_version: int = TEXT_VERSION
 ) -> Mapping[str, int]:
-    """Count the words of some texts; arguments are as for `learn_words`."""
+    """Count the words of some texts; the other arguments are as for `WordTokenizer`."""
     tokenizer = WordTokenizer(_SPECIAL, cleaning, text_version=text_version)
     split = tf.function(tokenizer.split, input_signature=[tf.TensorSpec((None,), tf.string)])
     counts: collections.Counter[str] = collections.Counter()
@@ -59,7 +30,21 @@ def count_words(
 def ranked_words(
     counts: Mapping[str, int], *, size: int, min_count: int = 1, known: Collection[str] = ()
 ) -> list[str]:
-    """Return the vocabulary of `learn_words`, from the counts of `count_words`."""
+    """Return a vocabulary for `WordTokenizer`: the most frequent of the counted words.
+
+    Args:
+        counts: how often each word occurs, as from `count_words`.
+        size: maximum size of the vocabulary, including the two special tokens.
+        min_count: rarer words are left out, unless they are in `known`.
+        known: words that may be rare, for example because they have a word vector.
+
+    Returns:
+        The special tokens, then words by falling count; words of equal count in alphabetical order.
+
+    >>> counts = count_words(["a b a", "c b a"], "words")
+    >>> ranked_words(counts, size=10, min_count=2, known={"c"})
+    ['[PAD]', '[UNK]', 'a', 'b', 'c']
+    """
     kept = [word for word, count in counts.items() if count >= min_count or word in known]
     ranked = sorted(set(kept) - set(_SPECIAL), key=lambda word: (-counts[word], word))
     return [*_SPECIAL, *ranked[: size - len(_SPECIAL)]]

@@ -28,7 +28,8 @@ def made_optimizer(
 
     `optimizer` is as for `train`, and `rate_factors` come from `Task.rate_factors`.
     """
-    schedule = WarmupSchedule.from_settings(settings)
+    rate, warmup = settings.learning_rate, settings.warmup_steps
+    schedule = WarmupSchedule(rate, warmup, settings.schedule, settings.steps)
     if optimizer is None:
         arguments: dict[str, Any] = {
             "learning_rate": schedule,
@@ -150,11 +151,6 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
         self.warmup_steps = warmup_steps
         self.decay = decay
         self.steps = steps
-
-    @classmethod
-    def from_settings(cls, settings: TrainingSettings) -> "WarmupSchedule":
-        """Return the schedule that a task's settings describe."""
-        return cls(settings.learning_rate, settings.warmup_steps, settings.schedule, settings.steps)
 
     def __call__(self, step: Any) -> Any:
         """Return the rate of the next update after `step` updates."""
