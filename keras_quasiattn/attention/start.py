@@ -32,8 +32,8 @@ class Start(QuantizedParts, keras.layers.Layer):
     """The attention that a multi-head layer starts from, on the layer's own projections.
 
     "added":    start(q, k, v) + f · own(q, k, v), where f is learned for each head, from 0
-    "blended":  (1 − s) · start(q, k, v) + s · own(q, k, v), where something else moves s from 0 to
-    1, at which only own(q, k, v) is computed
+    "blended":  (1 − s) · start(q, k, v) + s · own(q, k, v), where a callback moves s from 0 to 1;
+    at 1 only own(q, k, v) is computed
 
     At first f or s is 0, so the layer computes what `start` computes. f then has a gradient, but
     weights that only `own` uses have none. f, s, the sum and the values of `own` are float32 in

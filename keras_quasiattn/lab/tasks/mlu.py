@@ -102,7 +102,7 @@ class Mlu(DecodedTask):
             )
 
     def metrics(self) -> list[keras.metrics.Metric]:
-        """Return the sequence accuracy with teacher forcing, as high as in greedy decoding."""
+        """Return the sequence accuracy with teacher forcing, the same as in greedy decoding."""
         return [SequenceAccuracy()]
 
     def training_data(self, first_step: int) -> tf.data.Dataset:

@@ -150,7 +150,7 @@ class SequenceTask(DecodedTask):
             )
 
     def metrics(self) -> list[keras.metrics.Metric]:
-        """Return the perplexity, and the sequence accuracy, as high as in greedy decoding."""
+        """Return the perplexity, and the sequence accuracy, the same as in greedy decoding."""
         return [SequenceAccuracy(), SequencePerplexity()]
 
     def training_data(self, first_step: int) -> tf.data.Dataset:

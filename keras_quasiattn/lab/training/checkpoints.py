@@ -49,8 +49,8 @@ class Checkpoints:
         """Write a checkpoint, then remove the oldest beyond `keep`.
 
         The checkpoint `selected`, which would become the finished model, stays. Those between
-        `since`, the checkpoint before this one, and this one come from an earlier end of the run
-        and are removed.
+        `since`, the checkpoint before this one, and this one were written when the run ended at an
+        earlier update, and are removed.
         """
         arrays = {
             f"{group}/{number}": variable.numpy()
