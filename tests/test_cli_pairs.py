@@ -38,31 +38,6 @@ def ask(folder: Path, *texts: str) -> list[str]:
 
 
 @pytest.mark.complete
-def test_pairs_to_a_served_model(run_cli: Any, tmp_path: Path) -> None:
-    run = train(run_cli, tiny_pairs.files(tmp_path, "pairs"), "pairs", "siamese_both")
-    code, out, err = run_cli("evaluate", run, "--json", "--record", str(tmp_path / "results.jsonl"))
-    assert (code, err) == (0, "") and json.loads(out)["pairs"] == 50
-    code, out, _ = run_cli("predict", run, "the cat\ta cat", "\t", "--weights")
-    expected, empty = map(json.loads, out.splitlines())
-    assert len(expected["attention_first"]) == len(expected["first_tokens"]) == 2
-    assert len(expected["conflict_second"]) == len(expected["second_tokens"]) == 2
-    assert empty["first_tokens"] == [] and sum(empty["probabilities"]) == pytest.approx(1)
-    code, out, err = run_cli("export", run, "--to", str(tmp_path))
-    assert (code, err) == (0, "")
-    served = ask(tmp_path / "run" / "1", "the cat", "a cat")
-    assert served[0] == expected["label"]
-    assert float(served[1].split()[0]) == pytest.approx(expected["probabilities"][0], abs=1e-3)
-    assert ask(tmp_path / "run" / "1", "one") == [
-        "ask.py: got 1 texts: the model takes first, second"
-    ]
-    assert_one_line(
-        run_cli("predict", run, "no tab"),
-        "number of texts in the input 'no tab': 1, expected 2 separated by tabs: first, second",
-    )
-    assert_one_line(run_cli("show", run, "a\tb"), "have no tokens to show: use predict")
-
-
-@pytest.mark.complete
 def test_candidates_to_a_served_ranker(run_cli: Any, tmp_path: Path) -> None:
     run = train(run_cli, tiny_pairs.files(tmp_path, "rank"), "rank", "decomposable_coda")
     code, out, _ = run_cli("evaluate", run, "--json")

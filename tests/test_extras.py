@@ -122,16 +122,6 @@ def test_a_missing_backend_is_named_with_its_extra() -> None:
     assert "pip install 'keras-quasiattn[tensorflow]', or set the environment" in said
 
 
-def test_the_command_names_its_extra() -> None:
-    code = "import sys; sys.modules['click'] = None; import quasiattn; "
-    ended = subprocess.run(
-        [sys.executable, "-c", code + "quasiattn.main()"], capture_output=True, text=True
-    )
-    assert ended.returncode == 1 and ended.stderr == (
-        "quasiattn: click is not installed: pip install 'keras-quasiattn[tasks]'\n"
-    )
-
-
 def test_every_package_is_an_attribute_and_nothing_else_is() -> None:
     for name in keras_quasiattn.__all__:
         assert getattr(keras_quasiattn, name)

@@ -13,7 +13,6 @@ import pytest
 from drop_in import (
     HEAD_SIZE,
     HEADS,
-    MASK,
     QUERY,
     SHAPES,
     VALUE,
@@ -37,11 +36,6 @@ SIZES = [
 
 
 # The constructor.
-
-
-@every_layer
-def test_it_is_a_multi_head_attention(layer_type):
-    assert issubclass(layer_type, MultiHeadAttention)
 
 
 @every_layer
@@ -144,28 +138,6 @@ def test_biases_start_as_the_initializer_says(layer_type):
 
 
 # The call.
-
-
-@every_layer
-def test_the_mask_of_the_query_goes_on(layer_type):
-    mask = MASK[:, 1, :5]
-    for layer in twins(layer_type):
-        assert layer.supports_masking
-        x = keras.layers.Masking()(QUERY * mask[..., None])
-        np.testing.assert_array_equal(to_numpy(layer(x, x)._keras_mask), mask)
-
-
-@every_layer
-def test_dropout_acts_in_training_alone_and_follows_the_seed(layer_type):
-    for layer, same in zip(
-        twins(layer_type, dropout=0.5, seed=3), twins(layer_type, dropout=0.5, seed=3), strict=True
-    ):
-        plain = to_numpy(layer(QUERY, VALUE))
-        np.testing.assert_array_equal(to_numpy(layer(QUERY, VALUE, training=False)), plain)
-        dropped = to_numpy(layer(QUERY, VALUE, training=True))
-        assert (dropped != plain).any()
-        np.testing.assert_array_equal(to_numpy(same(QUERY, VALUE, training=True)), dropped)
-        assert (to_numpy(layer(QUERY, VALUE, training=True)) != dropped).any()
 
 
 @every_layer

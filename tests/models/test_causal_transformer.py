@@ -80,19 +80,6 @@ def test_prompts_of_any_length_are_continued_as_a_full_pass_says(attention, sear
         np.testing.assert_array_equal(to_numpy(alone), tokens[1:2])
 
 
-def test_greedy_takes_the_most_likely_token_of_each_full_pass():
-    model, _ = made("coda")
-    tokens = to_numpy(model.generate(np.zeros((1, 0), "int32"), 4)[0])[0]
-    so_far = [1]
-    for token in tokens:
-        if token == 0:
-            assert so_far[-1] == 1
-            break
-        logits = to_numpy(model(np.array([so_far])))[0, -1]
-        assert token == 1 + logits[1:].argmax()
-        so_far.append(int(token))
-
-
 def test_a_probe_sees_each_blocks_attention_and_nothing_ahead():
     model, want = made("coda_centered")
     output, maps = probe(model, ids())
@@ -109,13 +96,6 @@ def test_a_probe_sees_each_blocks_attention_and_nothing_ahead():
         np.testing.assert_allclose(
             to_numpy(one.matrices["gate"].values)[:, :, 0, 0], 0.5, atol=1e-6
         )
-
-
-def test_a_report_shows_it(tensorflow_only):
-    from keras_quasiattn.report import show
-
-    view = show(made("softmax")[0], ids(), tokens=[["<s>", "a", "b", "c", "d"]])
-    assert [one.panels[0].columns for one in view.maps] == [["<s>", "a", "b", "c", "d"]] * 2
 
 
 def test_one_table_embeds_and_predicts_and_post_norm_has_no_last_norm():

@@ -11,7 +11,6 @@ from keras_quasiattn.models import Seq2Seq, Transformer, beam_search, greedy_sea
 
 pytestmark = pytest.mark.usefixtures("tensorflow_only")
 
-LENGTH = 6
 SMALL = {
     "vocabulary_size": 9,
     "num_layers": 2,
@@ -134,19 +133,3 @@ def test_no_operation_outside_core_tensorflow_is_used(name, exported):
     nodes = [*graph.node, *(node for each in graph.library.function for node in each.node_def)]
     assert sum(node.op == "While" for node in nodes) >= 2  # one a search
     assert not {node.op for node in nodes if node.op.startswith(("Xla", "PyFunc", "EagerPyFunc"))}
-
-
-@pytest.mark.parametrize("attention", ["softmax", "coda"])
-@pytest.mark.long
-def test_xla_decodes_alike(attention):
-    import tensorflow as tf
-
-    model, source = make(attention, num_layers=1)
-
-    def beam(source):
-        return beam_search(model.step, model.start_cache(source, LENGTH), LENGTH, beam_width=3)
-
-    tokens, total = tf.function(beam, jit_compile=True)(tf.constant(source))
-    want, want_total = beam(source)
-    np.testing.assert_array_equal(tokens.numpy(), want.numpy())
-    np.testing.assert_allclose(total.numpy(), want_total.numpy(), atol=1e-4)

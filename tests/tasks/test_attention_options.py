@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab import tasks
 from keras_quasiattn.lab.tasks.attention_options import with_todays_names
@@ -53,22 +52,6 @@ def test_a_run_of_before_has_the_options_of_today(tmp_path: Path) -> None:
         {"preset": "demo", "model": "coda", "seed": 0, "options": options}, "data"
     )
     assert task.options.model["attention_options"] == chosen
-
-
-@pytest.mark.parametrize("name", sorted(ATTENTIONS))
-def test_a_model_of_any_attention_takes_every_mechanism_by_name(name: str) -> None:
-    sizes = {
-        "model.hidden_dim": 8,
-        "model.intermediate_dim": 8,
-        "model.num_heads": 2,
-        "model.num_layers": 1,
-    }
-    overrides = {**sizes, "model.attention": name, "training.batch_size": 8}
-    task = tasks.get("mlu")(
-        preset="demo", model="softmax", seed=0, data_dir="data", overrides=overrides
-    )
-    attention = task.build_model().get_config()["attention"]
-    assert attention == name
 
 
 def test_an_unknown_attention_is_an_error_that_lists_them() -> None:

@@ -221,14 +221,6 @@ def test_registry_names_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
         tasks.get("sum")
 
 
-def test_contract_has_to_be_kept() -> None:
-    class Half(Task):
-        name = "half"
-
-    with pytest.raises(TypeError, match="abstract"):
-        Half(preset="demo", model="coda", seed=1, data_dir="data")
-
-
 @pytest.mark.parametrize("name", tasks.available())
 def test_a_model_that_cannot_start_with_word_vectors_lists_none_and_says_one_thing(
     name: str, run_cli: Any
