@@ -72,19 +72,6 @@ def test_a_search_by_perplexity_kept_the_worst(
     assert folder.metrics()["validation"]["perplexity"] == 5.0
 
 
-@pytest.mark.long
-def test_another_seed_tries_others(texts: Path, trainings: Trainings, tmp_path: Path) -> None:
-    for seed in (1, 2):
-        search(
-            tiny_texts.make(texts, "bilstm_none", seed=seed, training__select="accuracy"),
-            SPACE,
-            tmp_path / str(seed),
-            trials=5,
-            progress=False,
-        )
-    assert tried(trainings)[:5] != tried(trainings)[5:]
-
-
 @pytest.mark.parametrize(
     "error",
     [

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import tiny_mlu
 import tiny_texts
@@ -77,20 +76,6 @@ def wait_for(process: subprocess.Popen[str], search: Path, trial: str, seconds: 
         assert time.monotonic() < begun + SECONDS and process.poll() is None
         time.sleep(0.02)
     time.sleep(seconds)
-
-
-@pytest.mark.complete
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_a_killed_search_loses_no_trial_and_repeats_none(
-    texts: Path, whole: Path, seed: int
-) -> None:
-    draw, search = np.random.default_rng(seed), texts / f"killed-{seed}"
-    process = start(command(texts, search))
-    wait_for(process, search, f"trial_{draw.integers(TRIALS)}", draw.uniform(0, 3))
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    last_line(start(command(texts, search)))
-    assert trials(search) == trials(whole)
 
 
 @pytest.mark.complete
