@@ -71,17 +71,7 @@ TRAIN = (
             "--set 'model.hidden_dim': it must be NAME=VALUE",
             1,
         ),
-        ((*TRAIN, "--policy", "float8"), "unknown precision policy 'float8'", 1),
-        (
-            (*TRAIN, "--strategy", "both"),
-            "unknown strategy 'both': choose from mirrored, multi-worker, one",
-            1,
-        ),
-        (
-            (*TRAIN, "--strategy", "mirrored"),
-            "found no GPU and only one CPU device: use strategy 'one'",
-            1,
-        ),
+        ((*TRAIN, "--strategy", "both"), "unknown strategy 'both': choose from mirrored,", 1),
         ((*TRAIN, "--sed", "1"), "No such option.*--sed.*--seed", 2),
         (
             ("train", "mlu", "--run", "{tmp}/\udcff"),

@@ -64,19 +64,6 @@ def test_folder_alone_rebuilds_the_task(trained: Path, tmp_path: Path) -> None:
     assert task.data_dir == tmp_path
 
 
-def test_finished_model_is_the_mean_of_the_last_checkpoints(trained: Path) -> None:
-    checkpoints = Checkpoints(trained / "checkpoints", keep=2)
-    assert checkpoints.steps() == [4, 8]
-    model = RunFolder.open(trained, finished=True).load_model()
-    assert not model.compiled
-    pairs = zip(checkpoints.read(4, "trainable"), checkpoints.read(8, "trainable"), strict=True)
-    for weight, (one, other) in zip(model.trainable_weights, pairs, strict=True):
-        assert np.abs(one - other).max() > 0
-        np.testing.assert_allclose(
-            weight.numpy(), (one.astype("float64") + other) / 2, rtol=1e-6, atol=1e-8
-        )
-
-
 def test_figures_are_those_of_the_finished_model(trained: Path, tmp_path: Path) -> None:
     folder = RunFolder.open(trained)
     task = folder.task(tmp_path)
@@ -84,15 +71,6 @@ def test_figures_are_those_of_the_finished_model(trained: Path, tmp_path: Path) 
     model.compile(loss=task.loss(), metrics=task.metrics())
     figures = model.evaluate(task.validation_data(), return_dict=True, verbose=0)
     assert figures == pytest.approx(folder.metrics()["validation"], rel=1e-5)
-
-
-def test_finished_run_is_left_alone(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = {
-        entry: entry.stat().st_mtime_ns for entry in trained.rglob("*") if entry.name != ".lock"
-    }
-    train(toy_task.make(trained.parent, **SHORT), trained)
-    assert capsys.readouterr().out == f"{trained} is finished: nothing to train\n"
-    assert before == {entry: entry.stat().st_mtime_ns for entry in before}
 
 
 def test_a_finished_run_in_a_folder_that_cannot_be_written_was_an_error(
@@ -115,26 +93,6 @@ def test_what_a_process_killed_at_its_end_left_in_a_finished_run_stayed(trained:
         file.touch()
     train(toy_task.make(trained.parent, **SHORT), trained)
     assert not any(file.exists() for file in left)
-
-
-@pytest.mark.parametrize(
-    ("change", "options", "named"),
-    [
-        ({"training__learning_rate": 0.5}, {}, "training.learning_rate 0.01, not 0.5"),
-        ({"seed": 8}, {}, "seed 7, not 8"),
-        ({"model": "dense"}, {}, "model 'softmax', not 'dense'"),
-        ({}, {"policy": "mixed_bfloat16"}, "policy 'float32', not 'mixed_bfloat16'"),
-    ],
-)
-def test_other_options_in_the_same_folder_are_refused(
-    trained: Path, change: dict[str, Any], options: dict[str, Any], named: str
-) -> None:
-    with pytest.raises(
-        UserError, match=f"{trained} was started with {named}: use the same options or a new folder"
-    ):
-        train(
-            toy_task.make(trained.parent, **{**SHORT, **change}), trained, progress=False, **options
-        )
 
 
 def test_run_is_not_continued_where_a_new_one_was_asked_for(trained: Path) -> None:
