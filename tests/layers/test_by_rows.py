@@ -13,13 +13,15 @@ RANDOM = np.random.default_rng(0)
 QUERY, VALUE = (RANDOM.normal(size=(2, n, 6)).astype("float32") for n in (13, 9))
 MASK = RANDOM.random((2, 13, 9)) > 0.3
 MASK[0, 4] = False  # an empty row
+BIAS = RANDOM.normal(size=(3, 13, 9)).astype("float32")
 CALLS = {
     "plain": {},
     "pairs": {"attention_mask": MASK},
     "keys": {"value_mask": np.arange(9) < [[9], [4]]},
     "causal": {"use_causal_mask": True},
-    "bias": {"attention_bias": RANDOM.normal(size=(3, 13, 9)).astype("float32")},
-    "bias of keys": {"attention_bias": RANDOM.normal(size=(1, 1, 1, 9)).astype("float32")},
+    "bias": {"attention_bias": BIAS},
+    "bias of keys": {"attention_bias": BIAS[:1, :1]},
+    "all": {"attention_mask": MASK, "use_causal_mask": True, "attention_bias": BIAS},
 }
 
 
@@ -52,22 +54,30 @@ def made(name, **options):
 
 
 def with_gradients(layer, call, training=None):
-    def run(query, value):
-        return [layer(query, value, training=training, **call)]
+    """The output, and the gradients for the query, the value and every weight."""
+
+    def run(query, value, *weights):
+        with keras.StatelessScope(list(zip(layer.trainable_variables, weights, strict=True))):
+            return [layer(query, value, training=training, **call)]
 
     cotangent = np.random.default_rng(1).normal(size=QUERY.shape).astype("float32")
-    outputs, gradients = run_with_gradients(run, [QUERY, VALUE], [cotangent])
+    given = [QUERY, VALUE, *(to_numpy(one.value) for one in layer.trainable_variables)]
+    outputs, gradients = run_with_gradients(run, given, [cotangent])
     return [*outputs, *gradients]
+
+
+LEARNED = {"entmax": {"alpha": "learned"}, "null_softmax": {"null_score": "learned"}}
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_outputs_and_gradients_are_those_of_the_whole_matrix(name, tiles):
-    layer = made(name)
-    expected = {key: with_gradients(layer, call) for key, call in CALLS.items()}
+    layer = made(name, **LEARNED.get(name, {}))
+    calls = CALLS if name == "softmax" else {key: CALLS[key] for key in ("keys", "all")}
+    expected = {key: with_gradients(layer, call) for key, call in calls.items()}
     counted = tiles(rows=4)
-    for key, call in CALLS.items():
+    for key, call in calls.items():
         for got, want in zip(with_gradients(layer, call), expected[key], strict=True):
-            np.testing.assert_allclose(got, want, rtol=2e-4, atol=2e-5, err_msg=key)
+            np.testing.assert_allclose(got, want, rtol=2e-4, atol=5e-5, err_msg=key)
     assert set(counted) == {4}
 
 
@@ -79,24 +89,6 @@ def test_dropout_drops_the_same_weights(name, tiles):
     for one, other in zip(got, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-5)
     assert counted
-
-
-@pytest.mark.parametrize("name", ["entmax", "null_softmax", "context_guided", "forgetting"])
-def test_weights_learn_as_over_the_whole_matrix(name, tiles):
-    learned = {"entmax": {"alpha": "learned"}, "null_softmax": {"null_score": "learned"}}
-
-    def trained():
-        layer = made(name, **learned.get(name, {}))
-        query, value = keras.Input((13, 6)), keras.Input((9, 6))
-        model = keras.Model([query, value], layer(query, value))
-        model.compile(keras.optimizers.SGD(0.1), "mse")
-        model.fit([QUERY, VALUE], QUERY, epochs=2, verbose=0, batch_size=2)
-        return [to_numpy(weight) for weight in layer.weights]
-
-    expected = trained()
-    tiles(rows=4)
-    for one, other in zip(trained(), expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
 def test_only_large_matrices_are_tiled(monkeypatch):
@@ -115,7 +107,7 @@ def test_a_graph_of_unknown_lengths_finds_out(tiles):
     import tensorflow as tf
 
     layer = made("softmax")
-    expected = with_gradients(layer, {})
+    expected = with_gradients(layer, {})[:3]
     tiles(rows=4)
 
     @tf.function(input_signature=[tf.TensorSpec((None, None, 6))] * 2)

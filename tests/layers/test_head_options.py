@@ -109,7 +109,7 @@ def test_shared_heads_are_fewer_weights_and_the_scores_have_all_heads(name):
     np.testing.assert_allclose(to_numpy(full(x, y)), to_numpy(output), rtol=1e-4, atol=1e-5)
 
 
-@every_name
+@pytest.mark.parametrize("name", ["coda", "forgetting"])
 def test_a_block_takes_them_by_name_and_its_decoder_steps_give_the_rows_of_one_call(name):
     encoder = layers.TransformerEncoder(13, 4, name, attention_options=OPTIONS, key_dim=8)
     assert encoder(normal(B, T, FEATURES)).shape == (B, T, FEATURES)

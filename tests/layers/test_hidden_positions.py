@@ -218,8 +218,13 @@ def bias_and_mask():
 BIASED = [*((name, ()) for name in ATTENTIONS), ("entmax", (("alpha", "learned"),))]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "mixed_float16"])
-@pytest.mark.parametrize("name,options", BIASED)
+@pytest.mark.parametrize(
+    "name,options,dtype",
+    [
+        *((*one, "float32") for one in BIASED),
+        *((name, (), "mixed_float16") for name in ("coda", "softmax", "entmax")),
+    ],
+)
 def test_minus_infinity_in_a_bias_was_not_a_mask(name, options, dtype):
     layer, x = built(name, dtype, *options), normal(B, T, FEATURES)
     infinite, seen, bias = bias_and_mask()

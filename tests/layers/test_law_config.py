@@ -117,22 +117,6 @@ def test_build_makes_every_weight(case):
     assert len({path for path, _ in names}) == len(names)
 
 
-@one_of_each_by_default
-def test_weights_file_round_trip(case, tmp_path):
-    layers = [case.layer(**case.arguments) for _ in range(2)]
-    models = [model_of(case, layer) for layer in layers]
-    randomize(layers[0], seed=1)
-    randomize(layers[1], seed=2)
-    inputs = [*case.sequences(), *case.masks()]
-    models[0].save_weights(tmp_path / "model.weights.h5")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", category=DeprecationWarning)
-        models[1].load_weights(tmp_path / "model.weights.h5")
-    first, second = (answers(model, inputs) for model in models)
-    assert_same_numbers(second, first)
-
-
 @pytest.mark.parametrize("with_scores", [False, True], ids=["output", "scores"])
 @pytest.mark.parametrize(
     ("known", "dtype"),
@@ -197,13 +181,12 @@ class Holder(keras.layers.Layer):
         return self.run(sequences)
 
 
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="was an error on JAX alone")
 @one_of_each_by_default
 def test_within_a_users_layer_unknown_lengths_were_an_error_on_jax(case):
     layer = shared_layer(case)
     recurrent = keras.layers.LSTM, keras.layers.GRU
-    if keras.backend.backend() == "jax" and any(
-        isinstance(inner, recurrent) for inner in layer._flatten_layers()
-    ):
+    if any(isinstance(inner, recurrent) for inner in layer._flatten_layers()):
         pytest.skip("Keras' own LSTM and GRU cannot infer shapes of unknown length on JAX")
     inputs = [keras.Input((None, FEATURES)) for _ in case.style.lengths]
     specs = Holder(lambda sequences: case.run(layer, sequences))(inputs)

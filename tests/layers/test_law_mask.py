@@ -38,12 +38,8 @@ def test_masked_is_deleted(case):
     ]
     expected = [deleted[b][i][0] for i in range(len(masked)) for b in range(BATCH)]
     assert_close(real_rows(case, masked, masks), expected)
-
-
-@every_case
-def test_a_mask_changes_something(case):
-    pairs = zip(masked_outputs(case), plain_outputs(case), strict=True)
-    assert all(np.abs(one - other).max() > 1e-3 for one, other in pairs)
+    pairs = zip(masked, plain_outputs(case), strict=True)
+    assert all(np.abs(one - other).max() > 1e-3 for one, other in pairs), "no mask is looked at"
 
 
 @pytest.mark.parametrize(

@@ -22,10 +22,12 @@ def built(name, rank=3, **options):
 
 X = normal(3, 5, 8)
 every_mechanism = pytest.mark.parametrize("name", ATTENTIONS)
+# For what the multi-head layer does with a mask before any mechanism has it.
+some_mechanisms = pytest.mark.parametrize("name", ["coda", "softmax", "conflict"])
 TRIANGLE = np.tril(np.ones((5, 5), "bool"))
 
 
-@every_mechanism
+@some_mechanisms
 def test_a_mask_of_any_rank_means_the_same(name):
     layer = built(name)
     expected = to_numpy(layer(X, X, attention_mask=TRIANGLE))
@@ -65,7 +67,7 @@ def test_a_window_shows_what_is_in_it(name):
     assert not to_numpy(scores)[..., (distance >= 3) | ~TRIANGLE].any()
 
 
-@every_mechanism
+@some_mechanisms
 def test_masks_over_axes_count_from_the_batch(name):
     for q, v, mask, axes in (
         ((3, 4), (3, 2), (4, 2), (2,)),
@@ -80,6 +82,67 @@ def test_masks_over_axes_count_from_the_batch(name):
         assert layer(query, value, attention_mask=seen).shape == query.shape
         everything = np.ones(mask, "bool")
         close(layer(query, value, attention_mask=everything), to_numpy(layer(query, value)))
+
+
+def assert_empty(output, empty):
+    """These rows are zero, the projection's bias too, and no others."""
+    output = to_numpy(output)
+    assert np.isfinite(output).all()
+    np.testing.assert_array_equal(~output.any(-1), empty)
+
+
+REAL = np.array([[False, False, True, True, True], [True] * 5, [False] * 5])
+
+
+@some_mechanisms
+def test_rows_to_which_no_key_is_left_are_zero_for_any_bias(name):
+    layer = built(name)
+    output = layer(X, X, value_mask=REAL, use_causal_mask=True)
+    assert_empty(output, np.cumsum(REAL, axis=1) == 0)
+    of_heads = np.random.default_rng(1).random((3, 2, 5, 5)) > 0.8
+    of_heads[0, :, 0] = False
+    output = layer(X, X, attention_mask=of_heads, use_causal_mask=True)
+    assert_empty(output, ~(of_heads & TRIANGLE).any(axis=(1, 3)))
+    assert_empty(
+        layer(X, X[:, :0], attention_mask=np.ones((5, 1), "bool")), np.ones((3, 5), "bool")
+    )
+
+
+@some_mechanisms
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_rows_whose_window_holds_no_key_are_zero(name, is_causal):
+    layer, queries = built(name, sliding_window=2), normal(3, 7, 8)
+    distance = np.arange(7)[:, None] - np.arange(3)
+    near = (np.abs(distance) < 2) & ((distance >= 0) | (not is_causal))
+    output = layer(queries, X[:, :3], use_causal_mask=is_causal)
+    assert_empty(output, np.tile(~near.any(-1), (3, 1)))
+    output = layer(queries, X[:, :3], value_mask=REAL[:, 1:4], use_causal_mask=is_causal)
+    assert_empty(output, ~(near & REAL[:, None, 1:4]).any(-1))
+
+
+@some_mechanisms
+def test_rows_without_a_key_over_one_axis_and_over_two(name):
+    x, real = normal(3, 2, 5, 8), np.random.default_rng(1).random((3, 2, 5)) > 0.5
+    real[1] = False
+    output = built(name, 4, attention_axes=2)(x, x, value_mask=real, use_causal_mask=True)
+    assert_empty(output, np.cumsum(real, axis=2) == 0)
+    nothing = ~real.any(axis=(1, 2), keepdims=True)
+    assert_empty(built(name, 4)(x, x, value_mask=real), np.broadcast_to(nothing, real.shape))
+
+
+@some_mechanisms
+def test_a_key_that_its_own_mask_hides_is_as_if_deleted_and_what_it_holds_never_matters(name):
+    query, key = normal(3, 4, 8, seed=1), normal(3, 5, 8, seed=2)
+    layer, of_values = built(name), np.roll(REAL[::-1], 2, axis=1)
+    output = to_numpy(layer(query, X, key, key_mask=REAL))
+    for b, real in enumerate(REAL):
+        alone = layer(query[b : b + 1], X[b : b + 1, real], key[b : b + 1, real])
+        close(alone, output[b : b + 1])
+    close(layer(query, X, np.where(REAL[..., None], key, np.nan), key_mask=REAL), output)
+    carrying = keras.layers.Masking()(np.where(REAL[..., None], key, 0))
+    close(layer(query, X, carrying), output)
+    both = layer(query, X, key, value_mask=of_values, key_mask=REAL)
+    close(both, layer(query, X, key, value_mask=of_values & REAL))
 
 
 def test_every_projection_starts_with_numbers_of_its_own():

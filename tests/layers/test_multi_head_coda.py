@@ -8,7 +8,7 @@ from running import as_tensor
 from tools import normal, to_numpy
 
 from keras_quasiattn import ops
-from keras_quasiattn.layers import MultiHeadCoDA, MultiHeadSoftmax
+from keras_quasiattn.layers import MultiHeadCoDA
 
 
 def learned_temperatures(layer):
@@ -101,9 +101,8 @@ def test_lora_trains_alone(layer_type):
     assert (to_numpy(layer.value_dense.lora_kernel_b.value) != before).any()
 
 
-@pytest.mark.parametrize(
-    "layer_type", [MultiHeadCoDA, pytest.param(MultiHeadSoftmax, marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@every_layer
 def test_int8_exports(layer_type, tmp_path, tensorflow_only):
     import tensorflow as tf
 

@@ -31,7 +31,7 @@ def names_of(layer):
     return [weight.path.split("/", 1)[1] for weight in layer.weights]
 
 
-@pytest.mark.parametrize("options", [{}, {"use_bias": False, "value_dim": 3}, {"use_gate": True}])
+@pytest.mark.parametrize("options", [{"use_bias": False, "value_dim": 3}, {"use_gate": True}])
 @pytest.mark.parametrize("name", sorted(ATTENTIONS))
 def test_projections_follow_what_the_page_says_that_a_layer_learns(name, options):
     try:
