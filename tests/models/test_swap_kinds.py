@@ -82,8 +82,8 @@ def test_grouped_queries_become_softmax_with_the_same_outputs(name: str) -> None
     assert [w.trainable for w in copy.weights] == [w.trainable for w in model.weights]
 
 
-@pytest.mark.parametrize("name", sorted(ATTENTIONS))
-def test_every_mechanism_keeps_the_projections_of_grouped_queries(name: str) -> None:
+@pytest.mark.parametrize("name", ["coda", "differential"])
+def test_another_attention_keeps_the_projections_of_grouped_queries(name: str) -> None:
     model = of(grouped(name="grouped"))
     one, other = (each.get_layer("grouped") for each in (model, swap_attention(model, name)))
     assert type(other) is ATTENTIONS[name] and other.num_key_value_heads == 2

@@ -39,7 +39,7 @@ CONVOLUTION = {
     "units": 6,
     "attention_options": OPTIONS["gated"],
 }
-KINDS = [*OPTIONS, "convolution", "transformer", "transformer_coda"]
+KINDS = ["gated", "local", "none", "conflict", "convolution", "transformer_coda"]
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 

@@ -11,7 +11,6 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.tasks import Task, get, sequence_presets
 from keras_quasiattn.lab.training import RunFolder, train
 from keras_quasiattn.metrics import bleu
-from keras_quasiattn.models import greedy_search
 
 LONG = "dog " * 10_000
 SOURCES = [source for source, _ in tiny_sequences.sentences(20, seed=2)]
@@ -118,23 +117,6 @@ def test_predict_is_the_served_function_and_a_batch_its_items(
     tokens = int(tf.math.count_nonzero(task.tokenizer.tokenize([rows[0]["answer"]])))
     assert rows[0]["score"] == pytest.approx(rows[0]["log_probability"] / ((5 + tokens) / 6) ** 0.6)
     assert task.predict(model, []) == []
-
-
-@pytest.mark.long
-def test_a_beam_of_one_is_greedy(
-    trained: tuple[Task, keras.Model], folder: Path, run: Path
-) -> None:
-    task, model = trained
-    narrow = tiny_sequences.make(folder, model__beam_width=1, model__length_penalty=0.0)
-    narrow.read_assets(run)
-    source = task.tokenizer.tokenize(SOURCES)
-    length = int(source.shape[1]) + 4
-    ids, log_probability = greedy_search(model.step, model.start_cache(source, length), length)
-    rows = narrow.predict(model, SOURCES)
-    assert [row["answer"].encode() for row in rows] == task.tokenizer.detokenize(
-        ids
-    ).numpy().tolist()
-    np.testing.assert_allclose([row["log_probability"] for row in rows], log_probability, atol=1e-4)
 
 
 @pytest.mark.parametrize(
