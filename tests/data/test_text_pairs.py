@@ -61,31 +61,6 @@ def test_pairs_of_a_table(tmp_path: Path) -> None:
     assert pairs_from_files({"train": train, "test": test}).version != read.version
 
 
-def test_pairs_of_parallel_files(tmp_path: Path) -> None:
-    files = {
-        "first": put(tmp_path, "premises.txt", "a\n\nc\n"),
-        "second": put(tmp_path, "hypotheses.txt", "x\ny\nz\n"),
-        "label": put(tmp_path, "labels.txt", "1\n0\n-\n"),
-    }
-    read = pairs_from_files({"train": files})
-    assert rows(read.splits["train"]) == [(b"a", b"x", 1), (b"", b"y", 0)] and read.dropped == {
-        "train": 1
-    }
-    put(tmp_path, "labels.txt", "1\n0\n2\n\n")
-    with pytest.raises(
-        UserError, match="premises.txt has 3, .*hypotheses.txt has 3, .*labels.txt has 4"
-    ):
-        pairs_from_files({"train": files})
-    put(tmp_path, "labels.txt", "1\n\n2\n")
-    with pytest.raises(UserError, match="labels.txt, line 2: the label is empty"):
-        pairs_from_files({"train": files})
-    with pytest.raises(
-        UserError,
-        match="expected files for columns first, second, label; got files for first, label",
-    ):
-        pairs_from_files({"train": {"first": files["first"], "label": files["label"]}})
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -130,16 +105,6 @@ def test_questions_by_their_name(tmp_path: Path) -> None:
         match="a.tsv, line 5: question_id '2' has two different questions: 'other' here, 'q' above",
     ):
         ranked_pairs_from_files({"train": tmp_path / "a.tsv"})
-
-
-def test_ranked_parallel_files(tmp_path: Path) -> None:
-    files = {
-        "question": put(tmp_path, "a.txt", "q\nr\nq\n"),
-        "candidate": put(tmp_path, "b.txt", "a\nb\nc\n"),
-        "label": put(tmp_path, "sim.txt", "1\n0\n0\n"),
-    }
-    read = ranked_pairs_from_files({"train": files}).splits["train"]
-    assert read.groups.tolist() == [0, 1, 0] and read.labels.tolist() == [1, 0, 0]
 
 
 @pytest.mark.parametrize(

@@ -325,30 +325,6 @@ def test_published_files_are_read_from_the_manual_folder(tmp_path: Path) -> None
     assert target.shape == (8, 3) and set(target[:, 2].numpy()) == {-1}
 
 
-def test_texts_in_files_of_their_own_are_read_side_by_side(tmp_path: Path) -> None:
-    rows = tiny_pairs.pairs(60)
-    for name, column in zip(("a", "b", "labels"), zip(*rows, strict=True), strict=True):
-        (tmp_path / f"{name}.txt").write_text("\n".join(column) + "\n")
-    files = ",".join(str(tmp_path / f"{name}.txt") for name in ("a", "b", "labels"))
-    changed = {
-        "data__train": files,
-        "data__validation": "",
-        "data__test": "",
-        "data__validation_share": 0.3,
-    }
-    task = tiny_pairs.make(tmp_path, "pairs", "decomposable", **changed)
-    task.prepare()
-    assert "of 60 training rows, by hash" in task.describe_data()["note"]
-    (tmp_path / "b.txt").write_text("one line\n")
-    with pytest.raises(UserError, match="lines"):
-        tiny_pairs.make(tmp_path, "pairs", "decomposable", **changed).prepare()
-    with pytest.raises(
-        UserError,
-        match=r"give one table, or 3 .* files with one text per line \(first,second,label\)",
-    ):
-        tiny_pairs.make(tmp_path, "pairs", "decomposable", data__train="a,b").prepare()
-
-
 def test_tokenized_texts_have_the_tokens_that_the_model_is_given(
     pairs: tuple[Task, keras.Model],
 ) -> None:

@@ -1,7 +1,6 @@
 """Labelled pairs of texts, and questions with candidates, from TFDS or from the user's files."""
 
 import dataclasses
-import itertools
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -18,13 +17,12 @@ from keras_quasiattn.lab.data.labelled_texts import (
     numbers_of,
     text_array,
 )
-from keras_quasiattn.lab.data.table_files import read_parallel, read_table
+from keras_quasiattn.lab.data.table_files import read_table
 
 RELEVANCE = ("0", "1")
 NO_LABEL = "-"  # SNLI's label for a pair on which the annotators disagree
 _RARELY_CLICKED, _OFTEN_CLICKED = 0.3, 0.7
 
-PairFile = str | Path | Mapping[str, str | Path]
 _Row = tuple[str, dict[str, str]]  # the row's place, for errors, and its columns
 
 
@@ -90,7 +88,7 @@ def pairs_from_tfds(
 
 
 def pairs_from_files(
-    files: Mapping[str, PairFile], names: Mapping[str, str] | None = None
+    files: Mapping[str, str | Path], names: Mapping[str, str] | None = None
 ) -> LabelledTextSet[TextPairs]:
     """Read pairs to classify from the user's files with the columns `first`, `second` and `label`.
 
@@ -98,27 +96,25 @@ def pairs_from_files(
     the label "-" are dropped and counted. A text may be empty.
 
     Args:
-        files: by split, including "train": a table for `read_table`, or a mapping from each column
-            to a file with one text per line.
+        files: by split, including "train", a table for `read_table`.
         names: the name in the tables of each column that has a different name there.
 
     Raises:
-        UserError: as for `texts_from_files`; or no row of a split has a label, or the files of a
-            split differ in their number of lines.
+        UserError: as for `texts_from_files`; or no row of a split has a label.
 
     Warns:
         DataWarning: as for `texts_from_files`.
     """
     rows = {split: _labelled(file, names) for split, file in files.items()}
     classes, labels = number_labels(
-        {split: _labels(kept) for split, (kept, _) in rows.items()}, _name(files["train"])
+        {split: _labels(kept) for split, (kept, _) in rows.items()}, str(files["train"])
     )
     found = {split: (_pairs(kept, labels[split]), lost) for split, (kept, lost) in rows.items()}
     return _set_of(files, classes, found)
 
 
 def pairs_from_file(
-    file: PairFile, classes: Sequence[str], names: Mapping[str, str] | None = None
+    file: str | Path, classes: Sequence[str], names: Mapping[str, str] | None = None
 ) -> TextPairs:
     """Read one file, as `pairs_from_files` does, for a trained model with these classes."""
     rows, _ = _labelled(file, names)
@@ -126,7 +122,7 @@ def pairs_from_file(
 
 
 def ranked_pairs_from_files(
-    files: Mapping[str, PairFile], names: Mapping[str, str] | None = None
+    files: Mapping[str, str | Path], names: Mapping[str, str] | None = None
 ) -> LabelledTextSet[TextPairs]:
     """Read questions with candidates: the columns `question`, `candidate` and `label` (0 or 1).
 
@@ -143,7 +139,7 @@ def ranked_pairs_from_files(
             questions; the message names file and line.
     """
 
-    def read(file: PairFile) -> tuple[TextPairs, int]:
+    def read(file: str | Path) -> tuple[TextPairs, int]:
         questions: dict[str, str] = {}
         groups: list[tuple[str | None, str | None]] = []
         rows = _read(file, ("question", "candidate", "label"), ("question_id",), names)
@@ -182,7 +178,7 @@ def pairs_from_click_log(
     Source: Mitra 2019, "Conflict as an Inverse of Attention in Sequence Relationship".
     """
 
-    def read(file: PairFile) -> tuple[TextPairs, int]:
+    def read(file: str | Path) -> tuple[TextPairs, int]:
         rows = _read(file, ("query", "question", "ctr"), names=names)
         rates = np.array([_rate(place, row["ctr"]) for place, row in rows])
         labelled = (rates < _RARELY_CLICKED) | (rates > _OFTEN_CLICKED)
@@ -205,46 +201,33 @@ def _rate(place: str, text: str) -> float:
 
 
 def _set_of(
-    files: Mapping[str, PairFile],
+    files: Mapping[str, str | Path],
     classes: tuple[str, ...],
     found: Mapping[str, tuple[TextPairs, int]],
 ) -> LabelledTextSet[TextPairs]:
     """Return the set of the pairs, and of the numbers of dropped rows, of each split."""
     splits = {split: pairs for split, (pairs, _) in found.items()}
     dropped = {split: number for split, (_, number) in found.items()}
-    parts = (file.values() if isinstance(file, Mapping) else [file] for file in files.values())
-    version = files_version(itertools.chain.from_iterable(parts))
-    return LabelledTextSet(classes, splits, version, dropped)
+    return LabelledTextSet(classes, splits, files_version(files.values()), dropped)
 
 
-def _labelled(file: PairFile, names: Mapping[str, str] | None) -> tuple[list[_Row], int]:
+def _labelled(file: str | Path, names: Mapping[str, str] | None) -> tuple[list[_Row], int]:
     """Read the rows that have a label, and count the others."""
     rows = _read(file, ("first", "second", "label"), names=names)
     kept = [(place, row) for place, row in rows if row["label"].strip() != NO_LABEL]
     if not kept:
-        raise UserError(f"{_name(file)} has no labels: every row has {NO_LABEL!r}")
+        raise UserError(f"{file} has no labels: every row has {NO_LABEL!r}")
     return kept, len(rows) - len(kept)
 
 
 def _read(
-    file: PairFile,
+    file: str | Path,
     columns: Sequence[str],
     optional: Sequence[str] = (),
     names: Mapping[str, str] | None = None,
 ) -> list[_Row]:
-    if not isinstance(file, Mapping):
-        rows = read_table(file, columns, optional=optional, names=names)
-    elif set(file) == set(columns):
-        rows = read_parallel(file)
-    else:
-        raise UserError(
-            f"expected files for columns {', '.join(columns)}; got files for {', '.join(file)}"
-        )
-    return [(f"{_name(file)}, line {line}", row) for line, row in rows]
-
-
-def _name(file: PairFile) -> str:
-    return str(file["label"] if isinstance(file, Mapping) else file)
+    rows = read_table(file, columns, optional=optional, names=names)
+    return [(f"{file}, line {line}", row) for line, row in rows]
 
 
 def _labels(rows: Sequence[_Row]) -> list[tuple[str, str]]:

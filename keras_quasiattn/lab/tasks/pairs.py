@@ -24,7 +24,7 @@ from keras_quasiattn.lab.tasks.encoder_place import ENCODER
 from keras_quasiattn.lab.tasks.encoder_reading import EncoderReading
 from keras_quasiattn.lab.tasks.measured import Measured, judge_classes
 from keras_quasiattn.lab.tasks.preset import SPLITS
-from keras_quasiattn.lab.tasks.sources import Source, by_column, own_files
+from keras_quasiattn.lab.tasks.sources import Source, own_files
 from keras_quasiattn.lab.tasks.vocabulary_task import VocabularyTask
 from keras_quasiattn.metrics import classification_figures
 from keras_quasiattn.models import MixtureClassifier, PairClassifier, SiameseClassifier
@@ -170,7 +170,6 @@ def pair_source(
 _INFERENCE = "A man plays a guitar on stage.\tA man makes music."
 _PARAPHRASE = "How do I learn French?\tWhat is the best way to learn French?"
 _NLI = ("premise", "hypothesis", "label")
-_COLUMNS, _CLICKS = "first,second,label", "query,question,ctr"
 
 
 class Pairs(PairTask, ClassTask):
@@ -205,21 +204,18 @@ class Pairs(PairTask, ClassTask):
         "quora_part": pair_source(_PARAPHRASE, config="quora_part", published_rows=384_290),
         "own": Source(
             example="any text\tanother text",
-            read=lambda options: pairs_from_files(own_files(options, _COLUMNS), options["columns"]),
+            read=lambda options: pairs_from_files(own_files(options), options["columns"]),
         ),
         "click_log": Source(
             example="weather paris\tIs it cold in Paris?",
-            read=lambda options: pairs_from_click_log(
-                own_files(options, _CLICKS), options["columns"]
-            ),
+            read=lambda options: pairs_from_click_log(own_files(options), options["columns"]),
         ),
     }
 
     def _read_file(self, file: str, columns: Mapping[str, str] | None) -> TextPairs:
         if self.preset == "click_log":
-            given = {FILE: by_column(f"data.{FILE}", file, _CLICKS)}
-            return pairs_from_click_log(given, columns).splits[FILE]
-        return pairs_from_file(by_column(f"data.{FILE}", file, _COLUMNS), self._classes, columns)
+            return pairs_from_click_log({FILE: file}, columns).splits[FILE]
+        return pairs_from_file(file, self._classes, columns)
 
     def measure(
         self, model: keras.Model, split: str = "test", limit: int | None = None

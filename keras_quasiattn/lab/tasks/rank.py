@@ -19,7 +19,7 @@ from keras_quasiattn.lab.tasks.pairs import (
     pair_source,
     split_input,
 )
-from keras_quasiattn.lab.tasks.sources import Source, by_column, own_files
+from keras_quasiattn.lab.tasks.sources import Source, own_files
 from keras_quasiattn.lab.tasks.task import ServingSignature
 from keras_quasiattn.metrics import (
     MeanAveragePrecision,
@@ -31,7 +31,6 @@ from keras_quasiattn.metrics.ranking import QUESTIONS
 from keras_quasiattn.models import RankingCrossentropy
 
 _NAMES = ("question", "candidate")
-_COLUMNS = "question,candidate,label"
 _RECALL_AT = (1, 2, 5)
 _ANSWERS = (
     "how are glacier caves formed ?\tA glacier cave is a cave within the ice .\t"
@@ -78,9 +77,7 @@ class Rank(PairTask):
         "ubuntu": _corpus("ubuntu_v2", _REPLIES),
         "own": Source(
             example=_ANSWERS,
-            read=lambda options: ranked_pairs_from_files(
-                own_files(options, _COLUMNS), options["columns"]
-            ),
+            read=lambda options: ranked_pairs_from_files(own_files(options), options["columns"]),
         ),
     }
 
@@ -94,8 +91,7 @@ class Rank(PairTask):
         return data, note
 
     def _read_file(self, file: str, columns: Mapping[str, str] | None) -> TextPairs:
-        given = {FILE: by_column(f"data.{FILE}", file, _COLUMNS)}
-        pairs = ranked_pairs_from_files(given, columns).splits[FILE]
+        pairs = ranked_pairs_from_files({FILE: file}, columns).splits[FILE]
         _check_counts(pairs, file, self.options.data["questions"])
         return pairs
 

@@ -69,29 +69,12 @@ class Source:
         return self.builder(config=config, data_dir=data_dir)
 
 
-def own_files(options: Mapping[str, Any], columns: str = "") -> dict[str, Any]:
-    """Return the user's files by split, from a task's data options.
-
-    `columns` are names joined by commas: each column may then be in its own file, with a text per
-    line. The result has a dictionary of these files by column.
-    """
+def own_files(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return the user's files by split, from a task's data options."""
     files = {split: options[split] for split in SPLITS if options[split]}
     if "train" not in files:
         raise UserError("data.train is '': name a file, with --data FILE or --set data.train=FILE")
-    if not columns:
-        return files
-    return {split: by_column(f"data.{split}", given, columns) for split, given in files.items()}
-
-
-def by_column(option: str, given: str, columns: str) -> Any:
-    """Return the one table that was given, or a dictionary of the files of each column."""
-    names, parts = columns.split(","), given.split(",")
-    if len(parts) not in (1, len(names)):
-        raise UserError(
-            f"{option} is {given!r}: give one table, or {len(names)} comma-separated files "
-            f"with one text per line ({columns})"
-        )
-    return given if len(parts) == 1 else dict(zip(names, parts, strict=True))
+    return files
 
 
 def _hold_out(
