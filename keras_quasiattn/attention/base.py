@@ -4,12 +4,10 @@ An attention is one file in this package, or anywhere else: a dataclass of its o
 the weights (`Attention` or `ScoreAttention`), and a multi-head layer, registered under a name.
 """
 
-import contextlib
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from keras import ops
@@ -34,6 +32,7 @@ from keras_quasiattn.core.tensors import (
     dot_products,
     weighted_sum,
 )
+from keras_quasiattn.core.training_call import in_training_call
 
 Tensor = Any
 # (scores (..., T, S), mask that broadcasts to them or None) → weights (..., T, S), 0 where the mask
@@ -411,24 +410,3 @@ def weighted_values(
     kept = drop_weights(weights, dropout, dropout_seed, first_row) if dropout else weights
     output = weighted_sum("...ts,...sv->...tv", kept, value)
     return (output, ops.cast(weights, value.dtype)) if return_scores else output
-
-
-_training: ContextVar[bool] = ContextVar("training_call", default=False)
-
-
-@contextlib.contextmanager
-def training_call(training: bool | None) -> Iterator[None]:
-    """Mark the calls in the `with` block as training calls or not; None changes nothing.
-
-    Outside such blocks no call is a training call. Results never depend on it.
-    """
-    token = _training.set(_training.get() if training is None else bool(training))
-    try:
-        yield
-    finally:
-        _training.reset(token)
-
-
-def in_training_call() -> bool:
-    """Return whether the innermost `training_call` block marks training."""
-    return _training.get()

@@ -10,7 +10,7 @@ from keras import ops
 
 from keras_quasiattn.attention.base import ScoreAttention, dot_product_attention, register_attention
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
-from keras_quasiattn.attention.sparsemax import below_highest, sparse_weights
+from keras_quasiattn.attention.sparsemax import sparse_weights
 from keras_quasiattn.core.arguments import check_number
 from keras_quasiattn.core.backend import maximum
 from keras_quasiattn.core.masks import as_boolean_mask, masked_softmax
@@ -75,8 +75,7 @@ def entmax(
             if up_to_two
             else maximum(alpha, as_dtype(LEAST_ALPHA, scores.dtype))
         )
-    x = below_highest(scores, mask, alpha - 1)
-    return sparse_weights(x, mask, 1 / (alpha - 1), is_convex=up_to_two)
+    return sparse_weights(scores, mask, alpha, is_convex=up_to_two)
 
 
 def entmax_attention(

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from keras_quasiattn.attention.base import Attention, ShowsOptions, for_any_length, training_call
+from keras_quasiattn.attention.base import Attention, ShowsOptions, for_any_length
 from keras_quasiattn.attention.start import Start
 from keras_quasiattn.core import recording
 from keras_quasiattn.core.arguments import (
@@ -34,6 +34,7 @@ from keras_quasiattn.core.masks import (
 from keras_quasiattn.core.positions import rotary_embedding
 from keras_quasiattn.core.quantized_parts import QuantizedParts
 from keras_quasiattn.core.score_bias import as_score_bias, check_score_bias, with_hidden_pairs
+from keras_quasiattn.core.training_call import training_call
 
 Tensor = Any
 Shape = tuple[int | None, ...]

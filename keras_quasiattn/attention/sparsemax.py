@@ -1,7 +1,6 @@
 """Sparsemax: the nearest distribution to the scores, in which low scores have weight exactly 0."""
 
 import dataclasses
-import math
 from typing import Any
 
 import keras
@@ -9,16 +8,14 @@ from keras import ops
 
 from keras_quasiattn.attention.base import ScoreAttention, dot_product_attention, register_attention
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
-from keras_quasiattn.core.backend import maximum
-from keras_quasiattn.core.masks import as_boolean_mask, largest, zero_masked
-from keras_quasiattn.core.tensors import as_dtype, compute_dtype
+from keras_quasiattn.attention.sparse_tensors import sparse_weights_of_tensors
+from keras_quasiattn.core.compiled.choice import by_amount, loops_may_run
+from keras_quasiattn.core.masks import as_boolean_mask
+from keras_quasiattn.core.tensors import compute_dtype
+from keras_quasiattn.core.tiling import leading_size
 
 Tensor = Any
-# Newton steps that reach float64 precision in rows of thousands of keys: for powers up to 2, and
-# for steeper powers up to 100.
-_BISECTIONS, _BISECTIONS_IF_STEEP, _NEWTON_STEPS = 4, 8, 6
-# Bisection steps for powers below 1: the bits of a float plus the bits of the number of keys.
-_BISECTIONS_OF_WEIGHT = {"float32": 40, "float64": 68}
+_FEW_SCORES = 2**14  # up to which a call of compiled loops takes longer than operations on tensors
 
 
 def sparsemax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -47,8 +44,7 @@ def sparsemax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     Source: Martins & Astudillo 2016, "From Softmax to Sparsemax", eq. 2, algorithm 1 and prop. 2.
     """
     scores, mask = ops.convert_to_tensor(scores), as_boolean_mask(mask, "mask")
-    x = below_highest(ops.cast(scores, compute_dtype(scores)), mask)
-    return sparse_weights(x, mask, 1)
+    return sparse_weights(ops.cast(scores, compute_dtype(scores)), mask, 2.0)
 
 
 def sparsemax_attention(
@@ -81,95 +77,34 @@ def sparsemax_attention(
     return dot_product_attention(query, key, value, mask, sparsemax, "sparsemax weights", **options)
 
 
-def below_highest(x: Tensor, mask: Tensor | None, factor: float | Tensor = 1) -> Tensor:
-    """Return factor · (x − highest visible entry) for x (..., S), at least −2; −2 where masked.
-
-    Sparse weights depend only on differences, and are 0 for entries 1 or more below the highest.
-    Subtracting before multiplying keeps the precision of large scores.
-    """
-    lowest = -math.inf
-    if mask is not None:
-        lowest = -3.4e38  # about the lowest float32
-        x = ops.where(mask, x, ops.cast(lowest, x.dtype))
-    highest = ops.stop_gradient(ops.expand_dims(largest(x, -1, lowest), -1))
-    least = -2 / (factor if isinstance(factor, (int, float)) else ops.stop_gradient(factor))
-    return factor * maximum(x - highest, as_dtype(least, x.dtype))
-
-
 def sparse_weights(
-    x: Tensor, mask: Tensor | None, power: float | Tensor, *, is_convex: bool = True
+    scores: Tensor, mask: Tensor | None, alpha: float | Tensor, *, is_convex: bool = True
 ) -> Tensor:
-    """Return max(x − τ, 0)^power, (..., S), with τ such that the weights of a row sum to 1.
+    """Return max((α − 1)·z − τ, 0)^(1/(α − 1)), (..., S), with τ such that a row sums to 1.
 
-    The highest entry of x, from `below_highest`, is 0, and τ is between −1 and 0. Bisection finds a
-    lower bound, from which Newton's method cannot overshoot if the sum of the weights is a convex
-    decreasing function of τ (`is_convex`: the power is 1 or above); otherwise bisection continues.
-    No sorting is needed, which compiled code does slowly. NaN in a row makes all its weights NaN.
-    The power may be a tensor (..., 1); like x, it gets the gradient of the exact solution.
+    The scores are float32 or float64. α is above 1; `is_convex` says that it is at most 2. A tensor
+    α (..., 1) gets a gradient, too. NaN in a row makes all its visible weights NaN. Compiled loops
+    compute the weights of many scores, unless α is a tensor.
     """
-    fixed, fixed_power, bisections = ops.stop_gradient(x), power, _BISECTIONS_IF_STEEP
-    if not isinstance(power, (int, float)):
-        fixed_power = ops.stop_gradient(power)
-    elif power <= 2:
-        bisections = _BISECTIONS
-    if not is_convex:
-        weights = _weights(x, mask, power, _bisected(fixed, fixed_power), is_convex)
-        total = ops.stop_gradient(_total(weights))  # 1 up to rounding
-        return weights / ops.where(total > 0, total, ops.ones_like(total))
-    threshold = -ops.ones_like(_total(fixed))
-    for step in range(1, bisections + 1):
-        middle = threshold + 0.5**step
-        threshold = ops.where(_total(_powered(fixed - middle, fixed_power)) < 1, threshold, middle)
-    for _ in range(_NEWTON_STEPS):
-        base = fixed - threshold
-        excess = _total(_powered(base, fixed_power)) - 1
-        threshold = threshold + excess / _slope(base, fixed_power)
-    return _weights(x, mask, power, threshold, is_convex)
 
+    def with_tensors(scores: Tensor, mask: Tensor | None = None) -> Tensor:
+        return sparse_weights_of_tensors(scores, mask, alpha, is_convex=is_convex)
 
-def _bisected(x: Tensor, power: float | Tensor) -> Tensor:
-    """Return τ (..., 1) in full precision, by bisection of the highest weight (−τ)^power ≥ 1/S."""
-    highest = ops.zeros_like(_total(x))
-    for step in range(1, _BISECTIONS_OF_WEIGHT[keras.backend.standardize_dtype(x.dtype)] + 1):
-        middle = highest + 0.5**step
-        total = _total(_powered(x + _powered(middle, 1 / power), power))
-        highest = ops.where(total < 1, middle, highest)
-    return -_powered(highest, 1 / power)
+    def in_loops(scores: Tensor, mask: Tensor | None = None) -> Tensor:
+        from keras_quasiattn.attention.sparse_loops import SparseCall
+        from keras_quasiattn.core.compiled.run import run, shared_mask
 
+        shape = (1,) * (2 - len(scores.shape)) + tuple(ops.shape(scores))
+        masks = {} if mask is None else shared_mask(mask, shape[:-2])
+        rows = ops.reshape(scores, (leading_size(shape[:-2]), *shape[-2:]))  # (B, T, S)
+        weights = run(SparseCall(float(alpha), tuple(masks)), [rows], list(masks.values()))
+        return ops.reshape(weights[0], ops.shape(scores))
 
-def _weights(
-    x: Tensor, mask: Tensor | None, power: float | Tensor, threshold: Tensor, is_convex: bool
-) -> Tensor:
-    """Return the weights for τ (..., 1), refined by one step that carries the gradients."""
-    fixed = ops.stop_gradient(x)
-    fixed_power = power if isinstance(power, (int, float)) else ops.stop_gradient(power)
-    # One more, differentiable step. With its slope held constant, it has the gradients of τ as an
-    # implicit function of x and of the power.
-    slope = _slope(fixed - threshold, fixed_power)
-    step = (_total(_powered(x - threshold, power)) - 1) / slope
-    if not is_convex:  # rounding at the edge of the support may make this step wrong
-        step = step - ops.stop_gradient(step)
-    return zero_masked(_powered(x - (threshold + step), power), mask)
-
-
-def _total(x: Tensor) -> Tensor:
-    return ops.sum(x, axis=-1, keepdims=True)
-
-
-def _powered(base: Tensor, power: float | Tensor) -> Tensor:
-    """Return max(base, 0)^power, with value and gradient 0 where the base is not above 0."""
-    if isinstance(power, (int, float)) and power in (0, 1, 2):
-        positive = ops.cast(base > 0, base.dtype) if power == 0 else ops.relu(base)
-        return ops.square(positive) if power == 2 else positive
-    is_positive = ops.logical_not(base <= 0)  # NaN stays
-    safe = ops.where(is_positive, base, ops.ones_like(base))  # 0^power has no finite gradient
-    return zero_masked(ops.exp(power * ops.log(safe)), is_positive)
-
-
-def _slope(base: Tensor, power: float | Tensor) -> Tensor:
-    """Return Σ of the derivatives of max(base, 0)^power, (..., 1); 1 if no base is above 0."""
-    total = power * _total(_powered(base, power - 1))
-    return ops.where(total > 0, total, ops.ones_like(total))
+    if not isinstance(alpha, (int, float)) or not loops_may_run(scores):
+        return with_tensors(scores, mask)
+    axes = [(scores, axis) for axis in range(len(scores.shape))]
+    given = [scores] if mask is None else [scores, mask]
+    return by_amount(axes, _FEW_SCORES, with_tensors, in_loops, *given)
 
 
 @dataclasses.dataclass

@@ -15,6 +15,7 @@ from keras_quasiattn.core.backend import (
     maximum,
     runs_op_by_op,
 )
+from keras_quasiattn.core.compiled.choice import by_amount, loops_may_run
 from keras_quasiattn.core.tensors import as_dtype, check_choice, check_features, compute_dtype
 from keras_quasiattn.core.tiling import (
     broadcast_leading,
@@ -22,6 +23,7 @@ from keras_quasiattn.core.tiling import (
     flatten_leading,
     joined,
     keys_per_tile,
+    leading_size,
     pad_axis,
     put,
     sizes_are_symbolic,
@@ -34,6 +36,7 @@ Tensor = Any
 
 
 DISTANCE_IMPLEMENTATIONS = ("auto", "reference", "blockwise")
+_FEW_DIFFERENCES = 2**18  # up to which a call of compiled loops takes longer than blocks of tensors
 
 
 def pairwise_l1(
@@ -52,7 +55,8 @@ def pairwise_l1(
         weights: (D,), one factor per feature, of any sign.
         implementation: "reference" makes a (..., T, S, D) tensor. "blockwise" computes one tile of
             keys at a time, forward and backward, in the memory of the inputs and the result. "auto"
-            is "blockwise", or "reference" where JAX traces symbolic sizes.
+            is "blockwise", or "reference" where JAX traces symbolic sizes; for many differences, it
+            takes compiled loops where these may run.
 
     Returns:
         (..., T, S), float64 if both inputs are, otherwise float32.
@@ -84,18 +88,23 @@ def pairwise_l1(
     dtype = compute_dtype(x, y)
     if weights is not None:
         weights = as_dtype(weights, dtype)
+    x, y = ops.cast(x, dtype), ops.cast(y, dtype)
+    if implementation == "auto" and loops_may_run(x, y):
+        axes = [*((x, axis) for axis in range(len(x.shape))), (y, -2)]
+        given = [x, y] if weights is None else [x, y, weights]
+        return by_amount(axes, _FEW_DIFFERENCES, _blockwise, _in_loops, *given)
     if implementation == "auto":
         implementation = "reference" if sizes_are_symbolic(x, y) else "blockwise"
     if implementation == "blockwise":
-        return _blockwise(ops.cast(x, dtype), ops.cast(y, dtype), weights)
-    x, y = ops.expand_dims(ops.cast(x, dtype), -2), ops.expand_dims(ops.cast(y, dtype), -3)
+        return _blockwise(x, y, weights)
+    x, y = ops.expand_dims(x, -2), ops.expand_dims(y, -3)
     magnitude = absolute(x - y)  # (..., T, S, D)
     if weights is not None:
         magnitude = magnitude * weights
     return ops.sum(magnitude, axis=-1)
 
 
-def _blockwise(x: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
+def _blockwise(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
     """Return the distances (..., T, S) without a (T, S, D) tensor, forward or backward."""
     lead = broadcast_leading([x, y])
     target, source, features = ops.shape(x)[-2], ops.shape(y)[-2], x.shape[-1]
@@ -128,6 +137,29 @@ def _blockwise(x: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
     flat = [flatten_leading(x, lead, target, features), flatten_leading(y, lead, source, features)]
     result = distances(*flat, *([] if weights is None else [weights]))
     return ops.reshape(result, (*lead, target, source))
+
+
+def _in_loops(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Return the distances (..., T, S) from compiled loops."""
+    from keras_quasiattn.core.compiled.run import run
+    from keras_quasiattn.core.l1_loops import DistanceCall
+
+    lead = broadcast_leading([x, y])
+    target, source, features = ops.shape(x)[-2], ops.shape(y)[-2], x.shape[-1]
+    flat = [flatten_leading(x, lead, target, features), flatten_leading(y, lead, source, features)]
+    factors = ops.ones((features,), dtype=x.dtype) if weights is None else weights
+    flat.append(ops.broadcast_to(factors, (leading_size(lead), 1, features)))
+    return ops.reshape(run(DistanceCall(), flat, [])[0], (*lead, target, source))
+
+
+def distances_of_tensors(x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
+    """Return the distances (B, T, S) of x (B, T, F) and y (B, S, F), with weights (B, 1, F)."""
+
+    def one(given: tuple[Tensor, ...]) -> Tensor:
+        x, y, weights = given
+        return _blockwise(x[None], y[None], weights[0])[0]
+
+    return ops.vectorized_map(one, (x, y, weights))
 
 
 STEP = 16  # features or positions unrolled in a loop step; 8 is several times slower under XLA

@@ -8,8 +8,8 @@ import pytest
 from tools import CODA_IMPLEMENTATIONS
 
 from keras_quasiattn import layers, ops
-from keras_quasiattn.attention.base import training_call
 from keras_quasiattn.attention.coda import choice
+from keras_quasiattn.core.training_call import training_call
 
 compiled = pytest.mark.skipif(
     "compiled" not in CODA_IMPLEMENTATIONS, reason="needs the extra `compiled`"
@@ -65,9 +65,9 @@ def test_on_a_gpu_xla_takes_the_definition_up_to_large_matrices(monkeypatch):
 @pytest.mark.skipif(keras.backend.backend() != "torch", reason="Triton's kernels are for PyTorch")
 def test_on_a_gpu_pytorch_takes_the_kernels_where_triton_is(monkeypatch):
     monkeypatch.setattr(choice, "on_accelerator", lambda x: True)
-    monkeypatch.setattr(choice, "_INSTALLED", {"triton"})
+    monkeypatch.setattr(choice, "INSTALLED", {"triton"})
     assert (chosen(33, 32), chosen(9, 16, training=False)) == ("compiled", "compiled")
-    monkeypatch.setattr(choice, "_INSTALLED", {"numba"})
+    monkeypatch.setattr(choice, "INSTALLED", {"numba"})
     assert chosen(33, 32) == "blockwise"
     x = normals(2, LENGTH, 5)
     with pytest.raises(ValueError, match="implementation='compiled'.* needs Triton on a GPU"):

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from keras_quasiattn.attention.base import Attention, register_attention, training_call
+from keras_quasiattn.attention.base import Attention, register_attention
 from keras_quasiattn.attention.coda.blockwise import blockwise_sums
 from keras_quasiattn.attention.coda.calibration import SCALES, calibrating, is_calibrating
 from keras_quasiattn.attention.coda.choice import CODA_IMPLEMENTATIONS, compute_by_choice
@@ -27,6 +27,7 @@ from keras_quasiattn.core.tensors import (
     check_lengths,
     weighted_sum,
 )
+from keras_quasiattn.core.training_call import training_call
 
 Tensor = Any
 

@@ -1,23 +1,19 @@
 """Which implementation of CoDA "auto" chooses, and where compiled CPU loops may run."""
 
-import importlib.util
-import math
 from collections.abc import Callable
 from typing import Any
 
-from keras import ops
-
 from keras_quasiattn.attention import by_rows
-from keras_quasiattn.attention.base import in_training_call
-from keras_quasiattn.core import recording
 from keras_quasiattn.core.backend import (
     keeps_loops,
     obstacle_to_loops,
     on_accelerator,
     runs_op_by_op,
 )
+from keras_quasiattn.core.compiled.choice import INSTALLED, by_amount
 from keras_quasiattn.core.tensors import check_choice
 from keras_quasiattn.core.tiling import sizes_are_symbolic
+from keras_quasiattn.core.training_call import in_training_call
 
 Tensor = Any
 
@@ -27,8 +23,6 @@ CODA_IMPLEMENTATIONS = ("auto", "reference", "blockwise", "compiled")
 # millisecond, so the pairs of all batches and heads count there; elsewhere those of one do.
 _PAIRS_OF_ONE = 32 * 32
 _PAIRS_OF_ALL = 8192
-# What compiles for CPUs, and for GPUs.
-_INSTALLED = {name for name in ("numba", "triton") if importlib.util.find_spec(name)}
 _OTHERS = "Use 'auto' or 'blockwise'."
 
 
@@ -66,25 +60,18 @@ def compute_by_choice(
         return compute("reference")
 
     for_many = "blockwise" if obstacle or not keeps_loops(in_training_call()) else "compiled"
-    # The leading axes whose pairs count, all or none, and how many pairs "reference" computes.
-    counted, limit = slice(0), _PAIRS_OF_ONE
+    # Whether the pairs of all batches and heads count, and how many "reference" computes.
+    counts_all, limit = False, _PAIRS_OF_ONE
     if for_many == "compiled":
-        counted, limit = slice(-2), _PAIRS_OF_ALL
+        counts_all, limit = True, _PAIRS_OF_ALL
     elif on_accelerator(query) and not runs_op_by_op():
-        counted, limit = slice(-2), by_rows.LARGE_ON_ACCELERATOR
-
-    def pairs(query_shape: Any, key_shape: Any) -> Any:
-        return math.prod((query_shape[-2], key_shape[-2], *query_shape[counted]))
-
-    if None not in (query.shape[-2], key.shape[-2], *query.shape[counted]):
-        return compute("reference" if pairs(query.shape, key.shape) <= limit else for_many)
-    # What one branch of `ops.cond` records cannot be used outside of it.
-    if recording.active.get() is not None or not runs_op_by_op():
-        return compute(for_many)
-    # As floats: the number of pairs may overflow 32-bit integers.
-    shapes = ([ops.cast(size, "float32") for size in ops.shape(x)] for x in (query, key))
-    return ops.cond(
-        pairs(*shapes) <= limit, lambda: compute("reference"), lambda: compute(for_many)
+        counts_all, limit = True, by_rows.LARGE_ON_ACCELERATOR
+    leading = [(query, axis) for axis in range(len(query.shape) - 2)] if counts_all else []
+    return by_amount(
+        [(query, -2), (key, -2), *leading],
+        limit,
+        lambda: compute("reference"),
+        lambda: compute(for_many),
     )
 
 
@@ -97,8 +84,8 @@ def _obstacle(query: Tensor, features: int, factors_along_keys: bool, has_bias: 
     obstacle = obstacle_to_loops(query, features)
     if obstacle:
         return f"{obstacle}. {_OTHERS}"
-    if on_accelerator(query) and "triton" not in _INSTALLED:
+    if on_accelerator(query) and "triton" not in INSTALLED:
         return "needs Triton on a GPU: pip install triton."
-    if not on_accelerator(query) and "numba" not in _INSTALLED:
+    if not on_accelerator(query) and "numba" not in INSTALLED:
         return "needs Numba: pip install 'keras-quasiattn[compiled]'."
     return None

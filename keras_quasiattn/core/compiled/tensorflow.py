@@ -62,4 +62,12 @@ def _forbid_export(call: Call) -> None:
     if name not in _handles:
         with tf.init_scope():
             _handles[name] = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=(), shared_name=name)
-    tf.identity(_handles[name])
+    # Each graph captures it from the one around it: TensorFlow cannot differentiate a branch that
+    # captures an eager tensor in a loop.
+    handle, graph, within = _handles[name], tf.compat.v1.get_default_graph(), []
+    while hasattr(graph, "capture"):
+        within.append(graph)
+        graph = graph.outer_graph
+    for graph in reversed(within):
+        handle = graph.capture(handle)
+    tf.identity(handle)

@@ -7,18 +7,17 @@ from numba import njit
 
 from keras_quasiattn.attention.coda.compiled.blocks import (
     BLOCK_ROWS,
-    LOOP,
     buffer,
     column_buffers,
     flipped,
-    load,
     load_columns,
     load_rows,
     row_buffers,
     space,
-    store,
 )
-from keras_quasiattn.attention.coda.compiled.elementwise import FAST, slopes, values
+from keras_quasiattn.attention.coda.compiled.elementwise import slopes, values
+from keras_quasiattn.core.compiled.buffers import load, store
+from keras_quasiattn.core.compiled.elementary import FAST, LOOP
 from keras_quasiattn.core.compiled.vectors import (
     add_products,
     add_signs,

@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from keras_quasiattn.core.compiled.buffers import load
+from keras_quasiattn.core.compiled.elementary import LOOP
 from keras_quasiattn.core.compiled.vectors import LANES, transpose
 
 BLOCK_ROWS = 8
-# Without counting references, which would take as long as the arithmetic of short blocks. Such a
-# loop cannot make arrays.
-LOOP: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "_nrt": False}
 
 
 class Problem(NamedTuple):
@@ -133,17 +132,6 @@ def space(p: Any) -> Any:
 
 
 @njit(**LOOP)
-def load(x: Any, start: int, out: Any) -> None:
-    """Copy x (length, features) from row `start` on to `out`, and zeros beyond its end."""
-    for i in range(out.shape[0]):
-        if start + i < x.shape[0]:
-            for f in range(x.shape[1]):
-                out[i, f] = x[start + i, f]
-        else:
-            out[i] = 0
-
-
-@njit(**LOOP)
 def load_rows(p: Any, b: int, t: int, rows: Any) -> None:
     """Copy the rows of a block from row t on."""
     load(p.query[b], t, rows.query)
@@ -171,15 +159,3 @@ def load_columns(p: Any, b: int, s: int, columns: Any, keys: Any) -> None:
     transpose(columns.key, keys.key)
     if not p.compares_same:
         transpose(columns.distance_key, keys.distance_key)
-
-
-@njit(**LOOP)
-def store(x: Any, start: int, adds: bool, out: Any) -> None:
-    """Copy x without its padding to `out` (length, features) from row `start` on, or add it."""
-    for i in range(min(x.shape[0], out.shape[0] - start)):
-        if adds:
-            for f in range(out.shape[1]):
-                out[start + i, f] += x[i, f]
-        else:
-            for f in range(out.shape[1]):
-                out[start + i, f] = x[i, f]

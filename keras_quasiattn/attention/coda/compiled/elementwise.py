@@ -4,28 +4,12 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import float32, int32, njit, types
+from numba import float32, njit, types
 from numba.extending import overload, register_jitable
 
+from keras_quasiattn.core.compiled.elementary import FAST, exp32
+
 FUNCTION_CODES = {None: 0, "identity": 1, "tanh": 2, "sigmoid": 3, "arctan": 4, "algebraic": 5}
-# Without "nnan" and "ninf", so that overflow behaves as in the reference.
-FAST = {"contract", "arcp", "nsz", "reassoc"}
-
-
-@register_jitable
-def _exp32(x: Any) -> Any:
-    """Compute exp to 2 units in the last place, without a call, so that loops are vectorized."""
-    x = min(max(x, float32(-87.0)), float32(88.0))
-    whole = np.floor(x * float32(1.44269504) + float32(0.5))
-    rest = (x - whole * float32(0.693359375)) + whole * float32(2.12194440e-4)
-    series = float32(1.9875691500e-4)
-    series = series * rest + float32(1.3981999507e-3)
-    series = series * rest + float32(8.3334519073e-3)
-    series = series * rest + float32(4.1665795894e-2)
-    series = series * rest + float32(1.6666665459e-1)
-    series = series * rest + float32(5.0000001201e-1)
-    series = series * rest * rest + rest + float32(1)
-    return series * np.int32((int32(whole) + int32(127)) << int32(23)).view(np.float32)
 
 
 @register_jitable
@@ -39,14 +23,14 @@ def _tanh32(x: Any) -> Any:
     series = series * square + float32(1.33314422036e-1)
     series = series * square + float32(-3.33332819422e-1)
     small = series * square * x + x
-    large = float32(1) - float32(2) / (_exp32(min(size + size, float32(80.0))) + float32(1))
+    large = float32(1) - float32(2) / (exp32(min(size + size, float32(80.0))) + float32(1))
     large = large if x >= 0 else -large
     return large if size > float32(0.625) else small
 
 
 @register_jitable
 def _sigmoid32(x: Any) -> Any:
-    small = _exp32(-abs(x))
+    small = exp32(-abs(x))
     upper = float32(1) / (float32(1) + small)
     return upper if x >= 0 else small * upper
 
@@ -62,7 +46,7 @@ def _sigmoid64(x: Any) -> Any:
     return 1.0 / (1.0 + small) if x >= 0 else small / (1.0 + small)
 
 
-# Neither counts references; see `blocks.LOOP`.
+# Neither counts references; see `elementary.LOOP`.
 _OPTIONS: Any = {"fastmath": FAST, "error_model": "numpy", "_nrt": False}
 
 

@@ -2,12 +2,9 @@
 
 from typing import Any
 
-from keras import ops
-
 from keras_quasiattn.attention.coda.compiled.call import CodaCall, Settings
 from keras_quasiattn.attention.coda.tiles import TiledWeights
-from keras_quasiattn.core.compiled.run import run
-from keras_quasiattn.core.tiling import leading_size
+from keras_quasiattn.core.compiled.run import run, shared_mask
 
 Tensor = Any
 
@@ -38,13 +35,5 @@ def _masks(weights: TiledWeights) -> dict[str, Tensor | None]:
         "dropout_keys": weights.dropout_keys,
     }
     if masks.full_mask is not None:
-        # One mask may serve several batches or heads. It is passed once, (masks, T, S), with the
-        # index of its mask for each of B.
-        lead = ops.shape(masks.full_mask)[:-2]
-        count = leading_size(lead)
-        numbers = ops.reshape(ops.arange(count, dtype="int32"), lead)
-        found["full_index"] = ops.reshape(ops.broadcast_to(numbers, masks.lead), (-1,))
-        found["full_mask"] = ops.reshape(
-            masks.full_mask, (count, masks.target, masks.padded_source)
-        )
+        found |= shared_mask(masks.full_mask, masks.lead)
     return found
