@@ -274,6 +274,24 @@ def test_it_trains_and_exports_in_mixed_precision_and_with_accumulated_batches(
     np.testing.assert_allclose(answer["probabilities"][0], expected["probabilities"], atol=1e-2)
 
 
+@pytest.mark.long
+def test_another_attention_is_swapped_in_and_saved(
+    encoder_folder: Path, texts_data: Path, tmp_path: Path
+) -> None:
+    task = tiny_encoder.make(
+        *(texts_data, "classify", encoder_folder),
+        model__attention="coda",
+        training__steps=2,
+        training__checkpoint_every=1,
+    )
+    folder = train(task, tmp_path / "run", progress=False)
+    model = folder.load_model()
+    names = {type(layer).__name__ for layer in model._flatten_layers()}
+    assert "MultiHeadAttention" not in names
+    (answer,) = task.predict(model, ["who is it"])
+    assert np.isfinite(answer["probabilities"]).all()
+
+
 def test_another_attention_starts_unchanged_or_from_the_projections(
     encoder_folder: Path, texts_data: Path
 ) -> None:
@@ -298,6 +316,13 @@ def test_another_attention_starts_unchanged_or_from_the_projections(
     plain = logits["softmax", "unchanged"]
     np.testing.assert_allclose(logits["coda", "unchanged"], plain, atol=1e-6)
     assert np.abs(logits["coda", "projections"] - plain).max() > 1e-3
+
+
+def test_a_misspelt_attention_is_one_line(encoder_folder: Path, texts_data: Path) -> None:
+    task = tiny_encoder.make(texts_data, "classify", encoder_folder, model__attention="codo")
+    task.prepare()
+    with pytest.raises(UserError, match="codo"):
+        task.build_model()
 
 
 def _weights(model: keras.Model) -> dict[str, np.ndarray]:
