@@ -1,6 +1,5 @@
 """`benchmarks/accelerator.py`: what it plans and says; all of it on the CPU, no TensorFlow."""
 
-import argparse
 import itertools
 import json
 import os
@@ -14,7 +13,7 @@ import numpy as np
 import pytest
 
 from benchmarks import accelerator
-from benchmarks.on_device import agreement, timing, worker
+from benchmarks.on_device import agreement, timing
 from keras_quasiattn.attention.base import ATTENTIONS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -93,52 +92,6 @@ def test_a_gradient_that_rounding_alone_makes_is_not_off():
     assert agreement.error_of(np.zeros(3), np.zeros(3)) == 0
 
 
-class Device:
-    """One whose calls cost what their name says: seconds of a clock of its own."""
-
-    def __init__(self):
-        self.seconds = 0.0
-
-    def clock(self):
-        return self.seconds
-
-    def set_fast_products(self, fast):
-        pass
-
-    def tensor(self, x, dtype):
-        return x
-
-    def own_attention(self, dtype):
-        return {"own": (lambda *given: 1.0, True)}
-
-    def free_bytes(self):
-        return 1 << 20
-
-    def memory(self, call):
-        return 3.0
-
-    def prepared(self, function, tensors, mode, backward):
-        def call(count):
-            try:
-                self.seconds += count * (1.0 + backward) * function()
-            except TypeError:  # of the package: it has no query
-                raise MemoryError("CUDA out of memory. Tried to allocate") from None
-
-        return lambda: call
-
-
-def test_times_take_turns_and_what_fails_is_a_row():
-    group = timing.Group("core", "first", "eager", 2, 512, "float32", heads=2, features=4)
-    rows = timing.measured(group, Device(), repeats=3, seconds=1e3)
-    assert [(row["ms"], row["ratio"]) for row in rows[:2]] == [(1e3, 1), (2e3, 1)]
-    of = {(row["attention"], row["passes"]): row for row in rows}
-    assert of["coda", "both"]["status"] == "out of memory" and "ms" not in of["coda", "both"]
-    large = of["coda, reference", "forward"]
-    assert large["status"] == "skipped" and "GiB" in large["message"]
-    groups = timing.groups(("eager", "compile"))
-    assert len({group.unit for group in groups}) == len(groups)
-
-
 def test_what_a_failure_is():
     refused = "ValueError: Exception encountered when calling. `implementation='compiled'` works"
     assert timing.state_of(refused) == "unavailable"
@@ -173,25 +126,6 @@ def test_a_process_that_dies_is_a_row_and_another_goes_on(tmp_path):
         ("c", "ok"),
     ]
     assert "ended with 9" in rows[1]["message"] and rows[1]["kind"] == "process"
-
-
-def test_checks_leave_time_for_the_times(monkeypatch):
-    now = [1000.0]
-
-    def finish():
-        now[0] += 1
-        raise LookupError("nothing to compare with")
-
-    monkeypatch.setattr(worker.time, "time", lambda: now[0])
-    monkeypatch.setattr(worker.agreement, "started", lambda *given: finish)
-    monkeypatch.setattr(worker, "say", lambda **line: None)
-    device = argparse.Namespace(set_fast_products=lambda fast: None)
-    given = argparse.Namespace(until=1000.0 + 500, done=None, dry_run=True, references=None)
-    cases = agreement.cases(agreement.TINY)
-    left = worker.Worker(device, given).checks(cases, 1000.0 + 20)
-    # What has begun at the end of the share is finished, and nothing more.
-    assert len(cases) - len(left) <= 20 + worker.AT_ONCE
-    assert left == cases[len(cases) - len(left) :]
 
 
 def test_a_process_that_hangs_is_stopped_at_its_time():

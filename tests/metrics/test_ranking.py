@@ -170,40 +170,6 @@ def test_figures_of_shared_words(data, expected):
     assert found == pytest.approx(expected, abs=5e-5)
 
 
-@pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=pytest.mark.long)])
-def test_metric_within_fit_and_evaluate(jit_compile, tmp_path):
-    random = np.random.default_rng(2)
-    count = 50
-    scores = random.normal(size=(count, 1)).astype("float32")
-    labels, groups = random.integers(0, 2, count), random.integers(0, 9, count)
-    counted = np.stack([labels, groups, np.arange(count)], axis=1)
-    passed_over = np.stack([labels, groups, np.full(count, -1)], axis=1)
-    model = keras.Sequential(
-        [keras.Input((1,)), keras.layers.Dense(1, "linear", kernel_initializer="ones")]
-    )
-    model.compile(
-        keras.optimizers.SGD(0.0),
-        _squared_error,
-        metrics=[metric_of(name, count) for name in NAMES],
-        jit_compile=jit_compile,
-    )
-    history = model.fit(
-        scores, passed_over, validation_data=(scores, counted), batch_size=7, epochs=2, verbose=0
-    ).history
-    figures = model.evaluate(scores, counted, batch_size=8, verbose=0, return_dict=True)
-    for name, metric in zip(
-        NAMES, ("mean_average_precision", "mean_reciprocal_rank", "recall_at_3"), strict=True
-    ):
-        expected = pytest.approx(reference(name, labels, groups, scores[:, 0]), abs=1e-6)
-        assert history[metric] == [0.0, 0.0]
-        assert history[f"val_{metric}"] == [expected, expected]
-        assert figures[metric] == expected
-
-
-def _squared_error(y_true, y_pred):
-    return keras.ops.square(y_pred[:, 0] - keras.ops.cast(y_true[:, 0], "float32"))
-
-
 @pytest.mark.complete
 def test_two_replicas_measure_what_one_device_does(tensorflow_only):
     environment = {**os.environ, "PYTHONPATH": str(SCRIPT.parents[2])}

@@ -109,30 +109,6 @@ def test_config_round_trip():
     assert keras.saving.get_registered_name(SequenceAccuracy) == "keras_quasiattn>SequenceAccuracy"
 
 
-def test_metric_within_fit_and_evaluate(tmp_path):
-    embedding = keras.layers.Embedding(7, 7, embeddings_initializer="identity")
-    model = keras.Sequential([keras.Input((None,), dtype="int32"), embedding])
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(
-        "sgd",
-        loss,
-        metrics=[SequenceAccuracy()],
-        weighted_metrics=[SequenceAccuracy(name="weighted")],
-    )
-    weight = np.ones((3, 4), "float32")
-    weight[2] = 0
-    scores = model.evaluate(
-        changed((2, 0)), TARGETS, sample_weight=weight, batch_size=2, verbose=0, return_dict=True
-    )
-    assert scores["sequence_accuracy"] == pytest.approx(2 / 3)
-    assert scores["weighted"] == 1.0
-    model.save(tmp_path / "model.keras")
-    again = keras.saving.load_model(tmp_path / "model.keras")
-    assert again.evaluate(
-        changed((2, 0)), TARGETS, sample_weight=weight, verbose=0, return_dict=True
-    ) == pytest.approx(scores)
-
-
 @pytest.mark.parametrize(
     ("shapes", "complaint"),
     [

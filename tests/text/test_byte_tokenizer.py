@@ -1,10 +1,7 @@
-import itertools
 import random
 
-import numpy as np
 import pytest
 import tensorflow as tf
-import without_keras
 
 from keras_quasiattn.lab.text import ByteTokenizer
 
@@ -88,35 +85,3 @@ def test_decoding_keeps_leading_axes():
 def test_impossible_lengths_are_refused(arguments, complaint):
     with pytest.raises(ValueError, match=complaint):
         TOKENIZER.tokenize(tf.constant(["a"]), **arguments)
-
-
-def test_saved_model_answers_without_this_package(tmp_path):
-    class Echo(tf.Module):
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
-        def serve(self, strings):
-            ids = TOKENIZER.tokenize(strings, 8)
-            return {"ids": ids, "strings": TOKENIZER.detokenize(ids)}
-
-    echo = Echo()
-    tf.saved_model.save(echo, str(tmp_path / "echo"), signatures=echo.serve)
-    for strings, expected in (
-        ([b"x=1", b"", b"\xff"], [b"x=1", b"", b"\xff"]),
-        ([], []),
-        ([b"0123456789"], [b"0123456"]),
-    ):
-        answer = without_keras.ask(tmp_path / "echo", {"strings": np.array(strings, object)})
-        assert answer["strings"].tolist() == expected
-
-    allowed = {
-        name
-        for name in _op_names(echo.serve.get_concrete_function().graph.as_graph_def())
-        if ">" in name
-    }
-    assert allowed and all(name.startswith("TFText>") for name in allowed)
-
-
-def _op_names(graph):
-    functions = itertools.chain.from_iterable(
-        function.node_def for function in graph.library.function
-    )
-    return {node.op for node in [*graph.node, *functions]}
