@@ -1,22 +1,16 @@
-"""The papers' tables as TOML, and that their records still say what the pages said."""
+"""The papers' tables as TOML: every recorded run is in one, and what is compared has its seeds."""
 
-import json
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.lab.comparison.experiments import Table, read_experiments
-from keras_quasiattn.lab.comparison.outcomes import Line, Recorded, Spread, grid, outcome
+from keras_quasiattn.lab.comparison.outcomes import Line, Recorded, outcome
 from keras_quasiattn.lab.comparison.records import key_of, read_records
 
 ROOT = Path(__file__).resolve().parents[2]
 PAPERS = ROOT / "examples" / "papers"
-BEFORE = json.loads((Path(__file__).parent / "figures_of_before.json").read_text(encoding="utf-8"))
 # Records that are no runs of a task's model with its options, or of settings that were dropped.
 APART = {"baselines", "kinds", "parts", "tried", "tuned"}
 
@@ -43,46 +37,6 @@ def lines(file: str, name: str) -> list[Line]:
 def every_table() -> Iterator[Table]:
     for of_file in tables().values():
         yield from of_file.values()
-
-
-@pytest.mark.parametrize(
-    "wanted", BEFORE, ids=lambda one: "-".join([one["file"], one["table"], one["row"]])
-)
-def test_a_figure_that_a_page_had_is_computed_from_the_same_records(
-    wanted: Mapping[str, Any],
-) -> None:
-    table = tables()[wanted["file"]][wanted["table"]]
-    (line,) = (
-        line
-        for line in lines(wanted["file"], wanted["table"])
-        if (line.row.name, line.row.preset) == (wanted["row"], wanted["preset"])
-    )
-    spread: Spread | None = line.figures.get(wanted["figure"])
-    if "point" in wanted:
-        # The grid's figures are what chooses, which in one table is another than the first.
-        key = line.row.with_settings(wanted["point"]).key("validation")
-        name = table.figures[wanted["figure"]].name
-        values = [run[name] for run in recorded(table.records).found[key].values()]
-        spread = dict_of(grid(table, line.row, recorded(table.records)))[point(wanted["point"])]
-        assert spread is not None and spread.seeds == len(values)
-        if table.choose != name:
-            spread = Spread(sum(values) / len(values), None, len(values))
-    assert spread is not None
-    digits = len(re.findall(r"\.(\d+)", wanted["printed"])[0])
-    assert bare(spread.text(digits)) == bare(wanted["printed"])
-
-
-def dict_of(found: list[tuple[dict[str, Any], Spread | None]]) -> dict[str, Spread | None]:
-    return {point(one): spread for one, spread in found}
-
-
-def point(settings: Mapping[str, Any]) -> str:
-    return json.dumps(settings, sort_keys=True)
-
-
-def bare(text: str) -> str:
-    """0.61 and .61 are the same."""
-    return re.sub(r"\b0\.", ".", text)
 
 
 def test_every_recorded_run_is_in_a_table() -> None:

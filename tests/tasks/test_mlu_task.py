@@ -162,9 +162,7 @@ def test_example_of_the_documentation_is_held_out() -> None:
     assert split_of(task.grammar.parse(task.example)) == "test"
 
 
-@pytest.mark.parametrize(
-    "question", ["", "hello", "x=20,y=1,x+y", "x=1,y=2,x*y", "x=1," * 2500, b"\xff\xfe", "\udcff"]
-)
+@pytest.mark.parametrize("question", ["", "x=20,y=1,x+y", "x=1," * 2500, b"\xff\xfe"])
 def test_what_is_no_question_is_one_line(
     question: str | bytes, trained: tuple[Task, keras.Model]
 ) -> None:
@@ -182,13 +180,6 @@ def test_what_is_no_question_is_one_line(
             {"data__low": 30},
             r"data options do not suit task mlu: low must be less than high; got low=30",
         ),
-        (
-            "coda",
-            {"data__operators": "+/"},
-            r"data options do not suit task mlu: operators must be .* got '\+/'",
-        ),
-        ("coda", {"data__forms": "two"}, "forms must be one of 'one', 'all'; got 'two'"),
-        ("coda", {"data__high": -18}, "at least 1000 expressions .* gives 64"),
         (
             "coda",
             {"data__validation_examples": 31},
@@ -213,13 +204,7 @@ def test_bad_options_are_one_line_before_anything_is_made(
             {"model__num_heads": 5},
             "model options do not suit task mlu: .* divisible by `num_heads` .* num_heads=5",
         ),
-        (
-            {"model__num_layers": 0},
-            "`num_layers` must be a positive integer. Received: num_layers=0",
-        ),
-        ({"model__dropout": 1.5}, "dropout.*1.5"),
         ({"model__attention_options": {"scaling": "big"}}, "scaling.*'big'"),
-        ({"model__attention_options": {"gate_range": "big"}}, "gate_range.*'big'"),
     ],
 )
 def test_model_options_that_do_not_go_together_are_one_line(
