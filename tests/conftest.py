@@ -216,6 +216,20 @@ def mlu_saved_model(shared, mlu_run):
     return shared("mlu-saved-model", make) / "run" / "1"
 
 
+@pytest.fixture
+def quick_export(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An export without its slow part, where a test is about the rest."""
+    from keras_quasiattn.lab.serving import export as module
+
+    def write(signature: Any, model: keras.Model, path: Path) -> None:
+        path.mkdir(parents=True)
+        (path / "saved_model.pb").write_bytes(b"model")
+
+    monkeypatch.setattr(module, "_write", write)
+    monkeypatch.setattr(module, "_ask", lambda *_: [])
+    monkeypatch.setattr(module, "_check", lambda *_: None)
+
+
 @pytest.fixture(scope="session")
 def texts_data(shared):
     """Folder with the files of the tiny classification."""

@@ -28,7 +28,9 @@ COMMANDS = [
 # The commands, when all is well
 
 
-def test_from_training_to_a_saved_model(run_cli: Any, mlu_data: Path, tmp_path: Path) -> None:
+def test_from_training_to_a_saved_model(
+    run_cli: Any, mlu_data: Path, quick_export: None, tmp_path: Path
+) -> None:
     run, data = str(tmp_path / "mlu-soft"), f"--data-dir={mlu_data}"
     train = (
         "train",

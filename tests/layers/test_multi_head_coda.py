@@ -59,7 +59,7 @@ def small_model(layer):
     query, value = keras.Input((None, FEATURES)), keras.Input((None, FEATURES))
     pooled = keras.layers.GlobalAveragePooling1D()(layer(query, value))
     model = keras.Model([query, value], keras.layers.Dense(1, dtype="float32")(pooled))
-    model.compile(keras.optimizers.SGD(0.5), "mse")
+    model.compile(keras.optimizers.SGD(0.5), "mse", run_eagerly=True)
     return model
 
 
@@ -93,7 +93,7 @@ def test_lora_trains_alone(layer_type):
     model = small_model(layer)
     for dense in (layer.query_dense, layer.key_dense, layer.value_dense, layer.output_dense):
         dense.enable_lora(2)
-    model.compile(keras.optimizers.SGD(0.5), "mse")
+    model.compile(keras.optimizers.SGD(0.5), "mse", run_eagerly=True)
     frozen = to_numpy(layer.query_dense._kernel.value)
     before = to_numpy(layer.value_dense.lora_kernel_b.value)
     fit(model, epochs=2)

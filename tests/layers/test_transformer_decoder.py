@@ -165,13 +165,15 @@ def test_steps_give_what_one_call_gives(attention, options, policy, normalize_fi
         np.testing.assert_allclose(out[real, 0], want[real, index], atol=tolerance)
 
 
-def test_every_weight_learns():
-    block = TransformerDecoder(7, 2, "coda")
-    inputs = [keras.Input((None, D)), keras.Input((None, E))]
+@pytest.mark.parametrize(
+    ("kind", "sizes"), [(TransformerEncoder, [(T, D)]), (TransformerDecoder, [(T, D), (S, E)])]
+)
+def test_every_weight_learns(kind, sizes):
+    block, inputs = kind(7, 2, "coda"), [keras.Input((None, width)) for _, width in sizes]
     model = keras.Model(inputs, block(*inputs))
-    model.compile(keras.optimizers.SGD(0.5), "mse")
+    model.compile(keras.optimizers.SGD(0.5), "mse", run_eagerly=True)
     before = [to_numpy(w) for w in block.trainable_weights]
-    model.fit([normal(B, T, D), normal(B, S, E, seed=1)], normal(B, T, D, seed=2), verbose=0)
+    model.train_on_batch([normal(B, *size) for size in sizes], normal(B, T, D, seed=2))
     for weight, old in zip(block.trainable_weights, before, strict=True):
         assert np.abs(to_numpy(weight) - old).max() > 0, weight.path
 

@@ -17,7 +17,7 @@ import without_keras
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.serving import export as module
-from keras_quasiattn.lab.tasks import ServingSignature, Task
+from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.training import RunFolder
 from keras_quasiattn.serving import export
 from keras_quasiattn.serving.server_files import read_models
@@ -46,19 +46,6 @@ def model(folder: RunFolder) -> keras.Model:
 @pytest.fixture(scope="module")
 def questions(task: Task) -> list[str]:
     return [task.example, "y=-7,x=3,x-x", "x=0,y=0,y+y"]
-
-
-def write(signature: ServingSignature, model: keras.Model, path: Path) -> None:
-    """Stands for the slow part of an export where a test is about the rest."""
-    path.mkdir(parents=True)
-    (path / "saved_model.pb").write_bytes(b"model")
-
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_write", write)
-    monkeypatch.setattr(module, "_ask", lambda *_: [])
-    monkeypatch.setattr(module, "_check", lambda *_: None)
 
 
 def test_answers_in_a_process_without_keras_and_this_package(
@@ -160,7 +147,7 @@ def test_what_is_known_lies_beside_it(mlu_saved_model: Path, folder: RunFolder) 
 
 
 def test_versions_count_on_and_nothing_is_overwritten(
-    folder: RunFolder, task: Task, tmp_path: Path, quick: None
+    folder: RunFolder, task: Task, tmp_path: Path, quick_export: None
 ) -> None:
     assert export(folder, task, tmp_path) == tmp_path / "run" / "1"
     (tmp_path / "run" / "notes").mkdir()
@@ -217,13 +204,13 @@ def test_half_written_model_is_never_seen(
     folder: RunFolder,
     task: Task,
     tmp_path: Path,
-    quick: None,
+    quick_export: None,
     monkeypatch: Any,
 ) -> None:
     error, reason = FAILURES[failure]
     export(folder, task, tmp_path)
     before = tiny_mlu.contents(tmp_path / "run")
-    seen = []
+    seen, write = [], module._write
 
     def fail(*arguments: Any, **options: Any) -> None:
         if moment == "_write":
