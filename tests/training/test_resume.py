@@ -13,6 +13,7 @@ import warm
 
 from keras_quasiattn.lab.training import RunFolder, train
 
+pytestmark = pytest.mark.long  # test_optimizers.py and test_finishing.py resume without a kill
 SCRIPT = Path(__file__).with_name("train_toy.py")
 
 
