@@ -5,6 +5,8 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
+from test_writers import CENTERED, B, T, V, make
+from test_writers import ids as ids_of
 from tools import sampled, to_numpy
 
 from keras_quasiattn.attention.probe import probe
@@ -15,35 +17,21 @@ from keras_quasiattn.models import (
     sampling_search,
 )
 
-CENTERED = {"gate_range": "centered", "center_similarity": True}
 ATTENTIONS = {
     "coda": {},
     "coda_centered": {"attention_options": CENTERED},
     **{name: {"attention": name} for name in ("softmax", "gated", "sigmoid", "conflict")},
 }
-V, B, T = 11, 3, 5
-SMALL = {
-    "vocabulary_size": V,
-    "num_layers": 2,
-    "hidden_dim": 12,
-    "intermediate_dim": 20,
-    "num_heads": 2,
-}
 
 
-def ids(seed=0):
-    drawn = np.random.default_rng(seed).integers(2, V, (B, T))
-    drawn[:, 0] = 1
-    drawn[1, 3:] = 0
-    return drawn.astype("int32")
+def ids():
+    return ids_of(CausalTransformer)
 
 
 @functools.cache
 def made(attention, normalize_first=True):
-    """A model that no test changes, and its logits; these are spread, or it says one thing."""
-    keras.utils.set_random_seed(7)
-    model = CausalTransformer(**SMALL, **ATTENTIONS[attention], normalize_first=normalize_first)
-    model.token_embedding.set_weights([3 * w for w in model.token_embedding.get_weights()])
+    """A model that no test changes, and its logits."""
+    model = make(CausalTransformer, **ATTENTIONS[attention], normalize_first=normalize_first)
     return model, to_numpy(model(ids()))
 
 
@@ -141,5 +129,5 @@ def test_a_prompt_that_is_no_prompt_or_does_not_fit_is_named():
     for prompt in (ids()[0], ids().astype("float32")):
         with pytest.raises(ValueError, match="`prompt` must be integers of shape"):
             made("coda")[0].generate(prompt, 9)
-    with pytest.raises(ValueError, match=r"`length` must be at least.*length=2.*\(3, 5\)"):
+    with pytest.raises(ValueError, match=r"`length` must be at least.*length=2.*\(4, 5\)"):
         made("coda")[0].generate(ids(), 2)

@@ -3,45 +3,28 @@ import functools
 import numpy as np
 import pytest
 from keras import ops
+from test_writers import LEARNED, B, S, T, V
+from test_writers import ids as ids_of
+from test_writers import make as make_of
 from tools import to_numpy
 
 from keras_quasiattn.models import Seq2Seq, beam_search, greedy_search
 
-V, B, S, T = 11, 4, 6, 4
-SMALL = {"vocabulary_size": V, "embedding_dim": 6, "units": 5, "num_layers": 1}
-CENTERED = {
-    "gate_range": "centered",
-    "center_similarity": True,
-    "alpha": "learned",
-    "scaling": "none",
-}
 ATTENTIONS = {
-    "none": {"num_layers": 2},
-    "softmax": {"attention": "softmax", "num_layers": 2},
-    "coda": {"attention": "coda", "num_layers": 2},
-    "coda_centered": {"attention": "coda", "attention_options": CENTERED},
+    "none": {},
+    "softmax": {"attention": "softmax"},
+    "coda": {"attention": "coda"},
+    "coda_centered": {"attention": "coda", "attention_options": LEARNED, "num_layers": 1},
 }
 every_attention = pytest.mark.parametrize("attention", ATTENTIONS)
 
 
-def ids(seed=0):
-    generator = np.random.default_rng(seed)
-    source, target = generator.integers(2, V, (B, S)), generator.integers(2, V, (B, T))
-    source[1, 4:] = 0  # a padded row
-    source[2] = 0  # a row of nothing but padding
-    target[:, 0] = 1
-    target[1, 3:] = 0
-    return {"source": source.astype("int32"), "target": target.astype("int32")}
+def ids():
+    return ids_of(Seq2Seq)
 
 
 def make(attention, **changed):
-    """A model whose weights are large enough to tell sources and pasts apart."""
-    model = Seq2Seq(**{**SMALL, **ATTENTIONS[attention], **changed})
-    generator = np.random.default_rng(3)
-    for weight in model.weights:
-        if len(weight.shape):
-            weight.assign(generator.normal(size=weight.shape))
-    return model
+    return make_of(Seq2Seq, **ATTENTIONS[attention], **changed)
 
 
 @functools.cache

@@ -1,41 +1,21 @@
 import keras
 import numpy as np
 import pytest
+from test_writers import ADAPTIVE, BLOCKS, B, S, T, V
+from test_writers import ids as ids_of
 from tools import to_numpy
 
 from keras_quasiattn.models import TRANSFORMER_SIZES, TRANSFORMER_TRAINING, Transformer
 
-V, B, S, T = 11, 3, 7, 5
-# Three steps, so that a position may halt before the last two; with these options some do at each.
-ADAPTIVE = {
-    "num_layers": 3,
-    "universal": True,
-    "adaptive": True,
-    "halting_options": {"initial_bias": -0.5, "threshold": 0.6},
-}
-SMALL = {
-    "vocabulary_size": V,
-    "num_layers": 2,
-    "hidden_dim": 12,
-    "intermediate_dim": 20,
-    "num_heads": 2,
-}
 
-
-def ids(seed=0):
-    generator = np.random.default_rng(seed)
-    source, target = generator.integers(2, V, (B, S)), generator.integers(2, V, (B, T))
-    source[1, 4:] = 0  # a padded row
-    source[2] = 0  # a row of nothing but padding
-    target[:, 0] = 1
-    target[1, 3:] = 0
-    return {"source": source.astype("int32"), "target": target.astype("int32")}
+def ids():
+    return ids_of(Transformer)
 
 
 @pytest.mark.parametrize("form", [{}, ADAPTIVE], ids=["stack", "adaptive"])
 def test_explained_logits_are_the_models_and_padding_weighs_nothing(form):
     attention = "coda" if form else "softmax"
-    model, inputs = Transformer(**{**SMALL, **form}, attention=attention), ids()
+    model, inputs = Transformer(**{**BLOCKS, **form}, attention=attention), ids()
     explained = {name: to_numpy(value) for name, value in model.explain(**inputs).items()}
     real = inputs["target"] != 0
     np.testing.assert_allclose(explained["logits"][real], to_numpy(model(inputs))[real], atol=1e-5)
@@ -53,7 +33,7 @@ def test_explained_logits_are_the_models_and_padding_weighs_nothing(form):
 
 def test_steps_give_the_full_pass_for_any_attention_layer():
     model = Transformer(
-        **{**SMALL, "num_heads": None},
+        **{**BLOCKS, "num_heads": None},
         attention=keras.layers.MultiHeadAttention(2, 5, sliding_window=3),
     )
     inputs = ids()
@@ -67,16 +47,16 @@ def test_steps_give_the_full_pass_for_any_attention_layer():
 
 
 def test_order_and_repetition_are_told_apart():
-    model = Transformer(**SMALL)
+    model = Transformer(**BLOCKS)
     inputs = ids()
     swapped = {**inputs, "source": inputs["source"][:, ::-1]}
     assert np.abs(to_numpy(model(inputs))[0] - to_numpy(model(swapped))[0]).max() > 1e-2
 
 
 def test_universal_shares_one_block_and_counts_its_steps():
-    one = Transformer(**{**SMALL, "num_layers": 1}, universal=True)
-    three = Transformer(**{**SMALL, "num_layers": 3}, universal=True)
-    assert three.count_params() - one.count_params() == 2 * 2 * SMALL["hidden_dim"]
+    one = Transformer(**{**BLOCKS, "num_layers": 1}, universal=True)
+    three = Transformer(**{**BLOCKS, "num_layers": 3}, universal=True)
+    assert three.count_params() - one.count_params() == 2 * 2 * BLOCKS["hidden_dim"]
     # With the step vectors alike the block cannot tell its applications apart; with them it can.
     inputs = ids()
     out = to_numpy(three(inputs))
@@ -86,9 +66,9 @@ def test_universal_shares_one_block_and_counts_its_steps():
 
 
 def test_an_adaptive_model_that_never_halts_early_is_the_universal_one():
-    plain = Transformer(**SMALL, universal=True)
+    plain = Transformer(**BLOCKS, universal=True)
     patient = Transformer(
-        **SMALL, universal=True, adaptive=True, halting_options={"initial_bias": -40.0}
+        **BLOCKS, universal=True, adaptive=True, halting_options={"initial_bias": -40.0}
     )
     weights = {weight.path: weight for weight in plain.weights}
     for weight in patient.weights:
@@ -101,7 +81,7 @@ def test_an_adaptive_model_that_never_halts_early_is_the_universal_one():
 
 
 def test_pondering_costs_in_training_only():
-    model = Transformer(**{**SMALL, **ADAPTIVE}, dropout=0.0)
+    model = Transformer(**{**BLOCKS, **ADAPTIVE}, dropout=0.0)
     inputs = ids()
     model(inputs)
     assert not model.losses
@@ -114,14 +94,14 @@ def test_pondering_costs_in_training_only():
 
 
 def test_one_table_embeds_and_predicts():
-    model = Transformer(**SMALL)
+    model = Transformer(**BLOCKS)
     tables = [w for w in model.trainable_weights if V in w.shape]
-    assert len(tables) == 1 and tuple(tables[0].shape) == (V, SMALL["hidden_dim"])
+    assert len(tables) == 1 and tuple(tables[0].shape) == (V, BLOCKS["hidden_dim"])
 
 
 def test_a_template_layer_survives_save_and_load(tmp_path):
     template = keras.layers.MultiHeadAttention(num_heads=3, key_dim=2)
-    model = Transformer(**{**SMALL, "num_heads": None}, attention=template)
+    model = Transformer(**{**BLOCKS, "num_heads": None}, attention=template)
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")
     np.testing.assert_array_equal(to_numpy(model(ids())), to_numpy(loaded(ids())))
