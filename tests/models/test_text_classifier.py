@@ -121,7 +121,7 @@ def test_a_convolution_reads_its_neighbours_and_an_lstm_the_whole_text() -> None
 
 @pytest.mark.parametrize("kernel_size", [1, 3])
 @pytest.mark.parametrize("num_layers", [1, 2])
-def test_gates_over_a_convolution_read_words_and_open_gates_change_nothing(
+def test_gates_read_words_and_open_gates_over_a_convolution_change_nothing(
     kernel_size: int, num_layers: int
 ) -> None:
     """With every gate open, the model is the one with soft attention over the same states."""
@@ -140,8 +140,9 @@ def test_gates_over_a_convolution_read_words_and_open_gates_change_nothing(
     found, expected = gated.explain(IDS), soft.explain(IDS)
     np.testing.assert_allclose(to_numpy(found["logits"]), to_numpy(expected["logits"]), atol=1e-6)
     np.testing.assert_allclose(to_numpy(found["weights"]), to_numpy(expected["weights"]), atol=1e-6)
-    words = attention.gate_network.hidden.kernel
-    assert tuple(words.shape) == (RECURRENT["embedding_dim"], OPTIONS["gated"]["units"])
+    for model in (gated, make("gated")):
+        words = model.get_layer("attention").gate_network.hidden.kernel
+        assert tuple(words.shape) == (RECURRENT["embedding_dim"], OPTIONS["gated"]["units"])
 
 
 def test_last_states_come_from_both_ends() -> None:
