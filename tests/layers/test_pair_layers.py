@@ -47,54 +47,35 @@ def network(layer, x, name="network", last=relu):
     return x
 
 
-def test_softmax_alignment_of_sentences():
-    layer = made(layers.DecomposableAttention(13), [A, B])
+@pytest.mark.parametrize("alpha", [1.0, 0.5, "learned"])
+def test_softmax_alignment_of_sentences(alpha):
+    layer = made(layers.DecomposableAttention(13, attention_options={"alpha": alpha}), [A, B])
+    factor = float(arrays(layer.weights[0].value)[0]) if alpha == "learned" else alpha
+    assert (factor == 1) == (alpha == 1)
     got = arrays(layer([A, B], mask=MASKS, return_attention_scores=True))
-    features, pairs = [network(layer, x) for x in (A, B)], both_real()
-    to_b = reference.softmax_weights(*features, pairs)
-    to_a = reference.softmax_weights(*features[::-1], np.swapaxes(pairs, 1, 2))
+    (a, b), pairs = (network(layer, x) for x in (A, B)), both_real()
+    to_b = reference.softmax_weights(factor * a, b, pairs)
+    to_a = reference.softmax_weights(factor * b, a, np.swapaxes(pairs, 1, 2))
     for one, other in zip(got, (to_b @ B, to_a @ A, to_b, np.swapaxes(to_a, 1, 2)), strict=True):
         close(one, other)
 
 
-def test_coda_of_sentences():
-    options = {"alpha": 0.5, "beta": 0.25, "gate_range": "centered", "scaling": "none"}
-    layer = made(
-        layers.DecomposableAttention(13, attention="coda", attention_options=options), [A, B]
-    )
-    del options["scaling"]
-    weights = reference.coda_weights(*(network(layer, x) for x in (A, B)), both_real(), **options)
-    got = arrays(layer([A, B], mask=MASKS, return_attention_scores=True))
-    for one, other in zip(got, (weights @ B, np.swapaxes(weights, 1, 2) @ A, weights), strict=True):
-        close(one, other)
-
-
-@pytest.mark.parametrize("alpha", [0.5, "learned"])
-def test_softmax_alignment_with_a_factor(alpha):
-    layer = made(layers.DecomposableAttention(13, attention_options={"alpha": alpha}), [A, B])
-    factor = float(arrays(layer.weights[0].value)[0]) if alpha == "learned" else alpha
-    assert factor != 1
-    features = [network(layer, x) for x in (A, B)]
-    expected = reference.softmax_weights(factor * features[0], features[1], both_real())
-    close(arrays(layer([A, B], mask=MASKS))[0], expected @ B)
-
-
-@pytest.mark.parametrize(("activation", "last"), [("linear", lambda x: x), ("tanh", np.tanh)])
-def test_coda_of_sentences_whose_similarity_has_either_sign(activation, last):
-    layer = made(
-        layers.DecomposableAttention(
-            13, attention="coda", last_activation=activation, share_networks=False
-        ),
-        [A, B],
-    )
-    weights = reference.coda_weights(
-        *(network(layer, x, last=last) for x in (A, B)),
-        both_real(),
-        alpha=1 / 13,
-        beta=1 / 13,
-        distance=tuple(network(layer, x, "distance_network", last) for x in (A, B)),
-    )
-    assert weights.min() < -0.01
+@pytest.mark.parametrize(
+    ("activation", "last"), [("relu", relu), ("linear", lambda x: x), ("tanh", np.tanh)]
+)
+def test_coda_of_sentences(activation, last):
+    """With a distance of its own, and the usual options, where the similarity has either sign."""
+    shared, given = activation == "relu", {"attention": "coda", "last_activation": activation}
+    options = {"alpha": 1 / 13, "beta": 1 / 13}
+    if shared:
+        options = {"alpha": 0.5, "beta": 0.25, "gate_range": "centered"}
+        given["attention_options"] = {**options, "scaling": "none"}
+    layer = made(layers.DecomposableAttention(13, share_networks=shared, **given), [A, B])
+    if not shared:
+        options["distance"] = [network(layer, x, "distance_network", last) for x in (A, B)]
+    of_each = (network(layer, x, last=last) for x in (A, B))
+    weights = reference.coda_weights(*of_each, both_real(), **options)
+    assert (weights.min() < -0.01) != shared
     got = arrays(layer([A, B], mask=MASKS, return_attention_scores=True))
     for one, other in zip(got, (weights @ B, np.swapaxes(weights, 1, 2) @ A, weights), strict=True):
         close(one, other)
