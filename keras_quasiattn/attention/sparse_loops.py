@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from keras import ops
 from numba import njit
 
 from keras_quasiattn.attention.sparse_tensors import BISECTIONS, LOWEST, sparse_weights_of_tensors
@@ -267,7 +268,9 @@ class SparseCall(NamedTuple):
     def with_tensors(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
         """Return the weights by operations on tensors."""
         given = named(self, tensors)
-        mask = given["full_mask"][given["full_index"]] if self.masks else None
+        mask = None
+        if self.masks:
+            mask = ops.take(given["full_mask"], given["full_index"], axis=0)
         return [
             sparse_weights_of_tensors(given["scores"], mask, self.alpha, is_convex=self.alpha <= 2)
         ]

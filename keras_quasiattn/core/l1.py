@@ -1,5 +1,6 @@
 """Pairwise L1 distance."""
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -104,18 +105,32 @@ def pairwise_l1(
     return ops.sum(magnitude, axis=-1)
 
 
-def _blockwise(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
-    """Return the distances (..., T, S) without a (T, S, D) tensor, forward or backward."""
+def _flattened(
+    distances: Callable[..., Tensor], x: Tensor, y: Tensor, weights: Tensor | None = None
+) -> Tensor:
+    """Return (..., T, S) from a function of x (B, T, F), y (B, S, F) and perhaps weights (B, 1, F).
+
+    With weights of one value for all of B, their gradient is the sum over B.
+    """
     lead = broadcast_leading([x, y])
     target, source, features = ops.shape(x)[-2], ops.shape(y)[-2], x.shape[-1]
+    flat = [flatten_leading(x, lead, target, features), flatten_leading(y, lead, source, features)]
+    if weights is not None:
+        flat.append(ops.broadcast_to(weights, (leading_size(lead), 1, features)))
+    return ops.reshape(distances(*flat), (*lead, target, source))
+
+
+def blockwise_distances(x: Tensor, y: Tensor, *weights: Tensor) -> Tensor:
+    """Return the distances (B, T, S) without a (T, S, F) tensor, forward or backward."""
+    target, source = ops.shape(x)[1], ops.shape(y)[1]
     size = keys_per_tile(target, source)
     count = tile_count(source, size)
 
-    def tiles(x: Tensor, y: Tensor, *scales: Tensor) -> DistanceTiles:
+    def tiles(x: Tensor, y: Tensor, *weights: Tensor) -> DistanceTiles:
         # (1, count · size, 1), 0 for keys that only fill the last tile. Made here, because on JAX
         # a function with a gradient of its own must not capture a tensor of a loop around it.
         real = pad_axis(ops.ones((1, source, 1), dtype=x.dtype), 1, count * size)
-        return DistanceTiles(x, pad_axis(y, 1, count * size), real, size, *scales)
+        return DistanceTiles(x, pad_axis(y, 1, count * size), real, size, *weights)
 
     @ops.custom_gradient
     def distances(*arguments: Tensor) -> tuple[Tensor, Callable[..., tuple[Tensor, ...]]]:
@@ -134,32 +149,19 @@ def _blockwise(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
         buffer = empty_tiles(count, shape, arguments[0].dtype)
         return joined(loop(0, count, add, buffer), shape, 2)[..., :source], gradient
 
-    flat = [flatten_leading(x, lead, target, features), flatten_leading(y, lead, source, features)]
-    result = distances(*flat, *([] if weights is None else [weights]))
-    return ops.reshape(result, (*lead, target, source))
+    return distances(x, y, *weights)
 
 
-def _in_loops(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
-    """Return the distances (..., T, S) from compiled loops."""
+def _distances_in_loops(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
     from keras_quasiattn.core.compiled.run import run
     from keras_quasiattn.core.l1_loops import DistanceCall
 
-    lead = broadcast_leading([x, y])
-    target, source, features = ops.shape(x)[-2], ops.shape(y)[-2], x.shape[-1]
-    flat = [flatten_leading(x, lead, target, features), flatten_leading(y, lead, source, features)]
-    factors = ops.ones((features,), dtype=x.dtype) if weights is None else weights
-    flat.append(ops.broadcast_to(factors, (leading_size(lead), 1, features)))
-    return ops.reshape(run(DistanceCall(), flat, [])[0], (*lead, target, source))
+    weights = ops.ones((ops.shape(x)[0], 1, x.shape[2]), x.dtype) if weights is None else weights
+    return run(DistanceCall(), [x, y, weights], [])[0]
 
 
-def distances_of_tensors(x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
-    """Return the distances (B, T, S) of x (B, T, F) and y (B, S, F), with weights (B, 1, F)."""
-
-    def one(given: tuple[Tensor, ...]) -> Tensor:
-        x, y, weights = given
-        return _blockwise(x[None], y[None], weights[0])[0]
-
-    return ops.vectorized_map(one, (x, y, weights))
+_blockwise = functools.partial(_flattened, blockwise_distances)
+_in_loops = functools.partial(_flattened, _distances_in_loops)
 
 
 STEP = 16  # features or positions unrolled in a loop step; 8 is several times slower under XLA
@@ -178,13 +180,13 @@ def pad_features(x: Tensor) -> Tensor:
 def sum_of_maxima(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
     """Return Σ_f weights[f] · max(x[t, f], y[s, f]), (B, T, s), which XLA compiles to one loop.
 
-    x, y and weights have features first: (B, F, T), (B, F, s) and (1, F, 1) or None.
+    x, y and weights have features first: (B, F, T), (B, F, s) and (B, F, 1) or None.
     """
     features = x.shape[1]
     step = min(STEP, features)
 
     def add(index: Any, total: Tensor) -> Tensor:
-        # (B, step, T) and (B, step, s); each maximum is (B, T, s).
+        # (B, step, T) and (B, step, s); each maximum is (B, T, s), and each scale (B, 1, 1).
         rows, columns = take(x, index, step), take(y, index, step)
         scales = None if weights is None else take(weights, index, step)
         for f in range(step):
@@ -212,8 +214,9 @@ def maxima_by_feature(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Te
             ops.reshape(part(y), (step * batch, 1, size)),
         )
         maxima = ops.reshape(maxima, (step, batch * target, size))
-        if weights is not None:
-            maxima = maxima * part(weights)
+        if weights is not None:  # (step, B, 1), the same for all T
+            scales = ops.broadcast_to(part(weights), (step, batch, target))
+            maxima = maxima * ops.reshape(scales, (step, batch * target, 1))
         return add_rows(total, maxima)
 
     total = loop(0, features // step, add, ops.zeros((batch * target, size), dtype=x.dtype))
@@ -278,7 +281,7 @@ class DistanceTiles:
     features without weights.
 
     x is (B, T, F) and y (B, S, F) with zeros at masked keys, S a multiple of `size`, the keys of a
-    tile, perhaps a tensor; `real` (B or 1, S, 1) is 1 where a key is real. `weights` are (F,).
+    tile, perhaps a tensor; `real` (B or 1, S, 1) is 1 where a key is real. `weights` are (B, 1, F).
     """
 
     def __init__(
@@ -296,7 +299,7 @@ class DistanceTiles:
         self.x, self.y = x, y
         self.x_padded = pad_axis(self.given_x, 1, STEP * tile_count(ops.shape(x)[1], STEP))
         self.x_by_feature = self._by_feature(x)
-        self.weights = None if weights is None else pad_features(weights[None, None])
+        self.weights = None if weights is None else pad_features(weights)
         self.x_sums = self._sums(x)  # (B, T, 1)
 
     def _sums(self, x: Tensor) -> Tensor:
@@ -349,6 +352,7 @@ class DistanceTiles:
         of_y = joined(of_y, shape, 1)[:, :source]
         if self.weights is None:
             return of_x, of_y, None
-        of_weights = ops.sum(x * of_x, axis=(0, 1)) + ops.sum(y[:, :source] * of_y, axis=(0, 1))
+        terms = (x * of_x, y[:, :source] * of_y)
+        of_weights = sum(ops.sum(term, axis=1, keepdims=True) for term in terms)
         scales = self.weights[..., : self.features]
         return of_x * scales, of_y * scales, of_weights

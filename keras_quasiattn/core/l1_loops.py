@@ -12,7 +12,7 @@ from keras_quasiattn.core.compiled.call import Shape, Tensor
 from keras_quasiattn.core.compiled.elementary import LOOP
 from keras_quasiattn.core.compiled.threads import Spread, over_cores
 from keras_quasiattn.core.compiled.vectors import LANES, ROWS, add_signs, distances
-from keras_quasiattn.core.l1 import distances_of_tensors
+from keras_quasiattn.core.l1 import blockwise_distances
 
 _COLUMNS = 256  # of a block, so that its arrays fit the second-level cache
 
@@ -178,4 +178,4 @@ class DistanceCall(NamedTuple):
 
     def with_tensors(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
         """Return the distances by operations on tensors."""
-        return [distances_of_tensors(*tensors)]
+        return [blockwise_distances(*tensors)]

@@ -59,7 +59,7 @@ def compute_by_choice(
     if 1 in (query.shape[-2], key.shape[-2]) or sizes_are_symbolic(query, key):
         return compute("reference")
 
-    for_many = "blockwise" if obstacle or not keeps_loops(in_training_call()) else "compiled"
+    for_many = "blockwise" if obstacle or not keeps_loops(in_training_call) else "compiled"
     # Whether the pairs of all batches and heads count, and how many "reference" computes.
     counts_all, limit = False, _PAIRS_OF_ONE
     if for_many == "compiled":

@@ -11,7 +11,8 @@
 - `l1_distances(x, y)`, `l1_gradients(x, y, upstream)`: for (B, T, F) and (B, S, F), by a kernel of
   the backend; None if it has no such kernel.
 - `keeps_loops(training)`: whether the computation may contain loops compiled for this process; a
-  graph that may be exported, or run elsewhere, must not.
+  graph that may be exported, or run elsewhere, must not. `training()` says whether it is part of a
+  training call; `torch.compile` cannot trace it.
 - `known_content(x)`: `x` as an array, or None while it is traced, or on another device.
 - `loop(lower, upper, body, start)`: `keras.ops.fori_loop` whose steps run one after the other.
 - `map_tiles(function, count, tiles, shared)`: call function(index, **tile, **shared) for one index

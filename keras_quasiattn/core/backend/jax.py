@@ -64,7 +64,7 @@ def obstacle_to_loops(x: Tensor, features: int) -> str | None:
     return None
 
 
-def keeps_loops(training: bool) -> bool:
+def keeps_loops(training: Callable[[], bool]) -> bool:
     """Return whether there is one device: XLA cannot divide loops among several.
 
     A program that is exported, or lowered for another platform, computes tiles of tensors instead.

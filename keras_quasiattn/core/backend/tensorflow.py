@@ -61,7 +61,7 @@ def obstacle_to_loops(x: Tensor, features: int) -> str | None:
     return None
 
 
-def keeps_loops(training: bool) -> bool:
+def keeps_loops(training: Callable[[], bool]) -> bool:
     """Return True in eager mode, in training steps, and in Keras' own step functions.
 
     Such graphs are never exported, and run on another machine only if the distribution strategy has
@@ -71,7 +71,7 @@ def keeps_loops(training: bool) -> bool:
         return True
     local = (tf.distribute.OneDeviceStrategy, tf.distribute.MirroredStrategy)
     near = isinstance(tf.distribute.get_strategy(), local) or not tf.distribute.has_strategy()
-    return near and (training or _in_step_of_keras())
+    return near and (training() or _in_step_of_keras())
 
 
 def _in_step_of_keras() -> bool:

@@ -96,7 +96,7 @@ def obstacle_to_loops(x: Tensor, features: int) -> str | None:
     return None
 
 
-def keeps_loops(training: bool) -> bool:
+def keeps_loops(training: Callable[[], bool]) -> bool:
     """Return True: a graph by `torch.compile` stays in the process."""
     return True
 

@@ -28,7 +28,7 @@ def loops_may_run(*tensors: Tensor) -> bool:
         "numba" in INSTALLED
         and not sizes_are_symbolic(*tensors)
         and not any(on_accelerator(x) or obstacle_to_loops(x, 0) for x in tensors)
-        and keeps_loops(in_training_call())
+        and keeps_loops(in_training_call)
     )
 
 

@@ -17,20 +17,43 @@ def outputs(call: Call, tensors: list[Tensor], masks: list[Tensor]) -> Sequence[
     dtype = tensors[0].dtype
 
     @tf.custom_gradient
-    def called(*arguments: Tensor) -> tuple[Any, Callable[..., list[Tensor]]]:
-        def gradient(*upstreams: Tensor) -> list[Tensor]:
-            def run(*arrays: Array) -> Sequence[Array]:
-                count = len(upstreams)
-                return call.backward(arrays[:count], arrays[count:])
-
-            inputs = (*upstreams, *arguments, *masks)
-            return _call(run, inputs, dtype, [argument.shape for argument in arguments])
+    def called(*arguments: Tensor) -> tuple[Any, Callable[..., Sequence[Tensor]]]:
+        def gradient(*upstreams: Tensor) -> Sequence[Tensor]:
+            return _gradients(call, upstreams, arguments, masks)
 
         shapes = call.output_shapes([argument.shape for argument in arguments])
         inputs = (*arguments, *masks)
         return tuple(_call(lambda *arrays: call.forward(arrays), inputs, dtype, shapes)), gradient
 
     found: Sequence[Tensor] = called(*tensors)
+    return found
+
+
+def _gradients(
+    call: Call, upstreams: Sequence[Tensor], arguments: Sequence[Tensor], masks: Sequence[Tensor]
+) -> Sequence[Tensor]:
+    """Return the gradients of the arguments; tensors compute gradients of these."""
+    count = len(upstreams)
+
+    def run(*arrays: Array) -> Sequence[Array]:
+        return call.backward(arrays[:count], arrays[count:])
+
+    @tf.custom_gradient
+    def slopes(*given: Tensor) -> tuple[Any, Callable[..., Sequence[Tensor]]]:
+        def gradient(*seconds: Tensor) -> Sequence[Tensor]:
+            with tf.GradientTape() as outer:
+                outer.watch(given)
+                with tf.GradientTape() as inner:
+                    inner.watch(given)
+                    outputs = call.with_tensors((*given[count:], *masks))
+                found = inner.gradient(outputs, given[count:], given[:count], "zero")
+            second: Sequence[Tensor] = outer.gradient(found, given, seconds, "zero")
+            return second
+
+        shapes = [argument.shape for argument in arguments]
+        return tuple(_call(run, (*given, *masks), arguments[0].dtype, shapes)), gradient
+
+    found: Sequence[Tensor] = slopes(*upstreams, *arguments)
     return found
 
 

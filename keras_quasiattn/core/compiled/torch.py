@@ -38,8 +38,21 @@ class _Outputs(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *upstreams: Tensor) -> tuple[Any, ...]:
         tensors = ctx.saved_tensors
-        found = _backward(upstreams, tensors, ctx.text)
+        differentiable = torch.is_grad_enabled() and not torch.compiler.is_compiling()
+        if differentiable and read(ctx.text).may_be_tensors:
+            found = _slopes(read(ctx.text), upstreams, tensors, tensors[: ctx.count])
+        else:
+            found = _backward(upstreams, tensors, ctx.text)
         return None, None, *found, *[None] * (len(tensors) - ctx.count)
+
+
+def _slopes(
+    call: Call, upstreams: Sequence[Tensor], tensors: Sequence[Tensor], inputs: Sequence[Tensor]
+) -> list[Tensor | None]:
+    """Return the gradients of the inputs, which have gradients themselves, by tensors."""
+    outputs, wanted = call.with_tensors(tensors), [x for x in inputs if x.requires_grad]
+    found = iter(torch.autograd.grad(outputs, wanted, upstreams, create_graph=True))
+    return [next(found) if x.requires_grad else None for x in inputs]
 
 
 @torch.library.custom_op(

@@ -112,7 +112,7 @@ class CodaCall(NamedTuple):
             keys_per_tile(target, source),
             None if keys is None else ops.broadcast_to(keys[..., :source], (batch, 1, source)),
             given.get("row_mask"),
-            None if full is None else full[given["full_index"], :, :source],
+            None if full is None else ops.take(full, given["full_index"], axis=0)[..., :source],
             settings.is_causal,
         )
         rule = WeightRule(settings.similarity, settings.gate, settings.scale)
