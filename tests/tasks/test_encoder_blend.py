@@ -2,12 +2,14 @@
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 import tiny_encoder
 
 from keras_quasiattn.attention.start import Start
@@ -32,12 +34,15 @@ def made(place: Path, data: Path, **changed: Any) -> Task:
     return tiny_encoder.make(data, "classify", place, **{**SETTINGS, **changed})
 
 
-class Interrupted(keras.callbacks.Callback):
-    """Interrupt a run in the middle of a period."""
+@pytest.fixture(scope="module", autouse=True)
+def eager_steps() -> Iterator[None]:
+    """Run the few steps eagerly: tracing two attentions in every layer takes much longer.
 
-    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        if self.model.optimizer.iterations.numpy() == 5:
-            raise KeyboardInterrupt
+    tests/models/test_swap_start.py has blends in graphs, and the processes below have too.
+    """
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
 
 
 @pytest.fixture(scope="module")
@@ -48,15 +53,11 @@ def blended(
     return train(task, tmp_path_factory.mktemp("blended") / "run", progress=False), task
 
 
-def test_the_history_says_how_far_the_blend_is(blended: tuple[RunFolder, Task]) -> None:
-    folder, _ = blended
-    assert [row["blend"] for row in folder.history()] == SHARES
-
-
 def test_the_saved_model_has_no_softmax_and_is_what_was_measured(
     blended: tuple[RunFolder, Task],
 ) -> None:
     folder, task = blended
+    assert [row["blend"] for row in folder.history()] == SHARES
     model = folder.load_model()
     kinds = {type(layer).__name__ for layer in model._flatten_layers()}
     assert "MultiHeadCoDA" in kinds
@@ -71,8 +72,8 @@ def test_the_saved_model_has_no_softmax_and_is_what_was_measured(
     )
 
 
-@pytest.mark.parametrize("updates", [5, 8], ids=["within the blend", "at its end"])
-def test_an_interrupted_run_ends_as_an_uninterrupted_one(
+@pytest.mark.parametrize("updates", [5, 10], ids=["within the blend", "after it"])
+def test_an_interrupted_run_can_be_finished_after_the_blend_and_ends_as_an_uninterrupted_one(
     updates: int,
     blended: tuple[RunFolder, Task],
     encoder_folder: Path,
@@ -87,7 +88,17 @@ def test_an_interrupted_run_ends_as_an_uninterrupted_one(
     stops, options = True, {"progress": False, "callbacks": [Stop()]}
     with pytest.raises(KeyboardInterrupt):
         train(made(encoder_folder, texts_data), tmp_path / "run", **options)
-    assert len(RunFolder.open(tmp_path / "run").history()) == updates // 2
+    rows = RunFolder.open(tmp_path / "run").history()
+    assert len(rows) == updates // 2
+    if updates == 5:
+        message = r"no checkpoint yet to make a model from: .* moving \(blend 0.5\)"
+        with pytest.raises(UserError, match=message):
+            finish(tmp_path / "run", texts_data, progress=False)
+    else:
+        folder = finish(tmp_path / "run", texts_data, progress=False)
+        assert not any(isinstance(one, Start) for one in folder.load_model()._flatten_layers())
+        best = min(row["val_loss"] for row in rows if row["blend"] == 1)
+        assert folder.metrics()["validation"]["loss"] == pytest.approx(best, abs=1e-6)
     stops = False
     resumed = train(made(encoder_folder, texts_data), tmp_path / "run", **options)
     for one, other in zip(
@@ -120,40 +131,6 @@ def test_a_checkpoint_of_the_time_of_the_blend_is_never_the_model(
     assert folder.metrics()["validation"]["loss"] == pytest.approx(best["val_loss"], rel=1e-5)
 
 
-def test_a_run_that_ends_within_the_blend_has_no_model_yet(
-    encoder_folder: Path, texts_data: Path, tmp_path: Path
-) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        train(
-            made(encoder_folder, texts_data),
-            tmp_path / "run",
-            progress=False,
-            callbacks=[Interrupted()],
-        )
-    with pytest.raises(
-        UserError, match=r"no checkpoint yet to make a model from: .* moving \(blend 0.5\)"
-    ):
-        finish(tmp_path / "run", texts_data, progress=False)
-
-
-def test_finish_after_the_blend_saves_a_model_without_softmax(
-    encoder_folder: Path, texts_data: Path, tmp_path: Path
-) -> None:
-    class Stop(keras.callbacks.Callback):
-        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-            if epoch == 5:
-                raise KeyboardInterrupt
-
-    task = made(encoder_folder, texts_data)
-    with pytest.raises(KeyboardInterrupt):
-        train(task, tmp_path / "run", progress=False, callbacks=[Stop()])
-    folder = finish(tmp_path / "run", texts_data, progress=False)
-    model = folder.load_model()
-    assert not any(isinstance(layer, Start) for layer in model._flatten_layers())
-    best = min(row["val_loss"] for row in folder.history() if row["blend"] == 1)
-    assert folder.metrics()["validation"]["loss"] == pytest.approx(best, abs=1e-6)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(
     "changed", [{"model__lora_rank": 2}, {"model__frozen_layers": 2}, {"training__accumulate": 2}]
@@ -167,15 +144,13 @@ def test_a_blend_with_what_limits_training(
     assert "MultiHeadCoDA" in kinds and "Start" not in kinds
 
 
-def test_softmax_has_nothing_to_move(encoder_folder: Path, texts_data: Path) -> None:
-    task = made(encoder_folder, texts_data, model__attention="softmax")
-    task.prepare()
-    model = task.build_model()
-    assert task.callbacks(model) == [] and task.finished(model) is model
-
-
-def test_another_start_has_nothing_to_move(encoder_folder: Path, texts_data: Path) -> None:
-    task = made(encoder_folder, texts_data, model__attention_start="unchanged")
+@pytest.mark.parametrize(
+    "changed", [{"model__attention": "softmax"}, {"model__attention_start": "unchanged"}]
+)
+def test_softmax_and_another_start_have_nothing_to_move(
+    changed: dict[str, str], encoder_folder: Path, texts_data: Path
+) -> None:
+    task = made(encoder_folder, texts_data, **changed)
     task.prepare()
     model = task.build_model()
     assert blends(model) == [] == task.callbacks(model)
