@@ -251,7 +251,9 @@ class SparseCall(NamedTuple):
         mask, index = np.zeros((1, 1, 0), np.bool_), np.zeros(0, np.int64)
         if self.masks:
             index, mask = given["full_index"].astype(np.int64), given["full_mask"]
-            mask = np.broadcast_to(mask, (*mask.shape[:2], scores.shape[2]))
+            # The loops read it without a check of its size.
+            target = 1 if mask.shape[1] == 1 else scores.shape[1]
+            mask = np.broadcast_to(mask, (mask.shape[0], target, scores.shape[2]))
         power = scores.dtype.type(1 / (self.alpha - 1))
         found = out or empty([scores.shape], scores.dtype)
         steps = 0 if self.alpha <= 2 else BISECTIONS[scores.dtype.name]

@@ -1,7 +1,10 @@
 """Sparse weights and weighted distances in compiled loops, compared with those of tensors."""
 
 import functools
+import importlib.util
 import itertools
+import subprocess
+import sys
 
 import keras
 import numpy as np
@@ -199,6 +202,44 @@ def test_fit_and_predict_use_the_loops(name, calls, tmp_path):
     if BACKEND == "tensorflow":
         model.export(tmp_path / "served", verbose=False)
         assert b"PyFunc" not in (tmp_path / "served" / "saved_model.pb").read_bytes()
+
+
+@pytest.mark.parametrize("shape", [(3, 40), (7, 40), (2, 3, 40), (5, 39), (5, 41), (3, 1, 40)])
+def test_a_mask_of_other_lengths_is_an_error(shape, both):
+    """The loops read masks without a check of their sizes: another T read beyond their end."""
+    with pytest.raises(Exception, match="(?i)broadcast|size|shape"):
+        both(lambda: to_numpy(ops.sparsemax(normals(2, 5, 40), np.ones(shape, bool))))[1]
+
+
+def test_a_forked_process_starts_threads_of_its_own():
+    """The pool of its parent would make it wait forever."""
+    script = """
+import os, runpy, sys
+over_cores = runpy.run_path(sys.argv[1])["over_cores"]
+for _ in range(20):
+    over_cores(lambda number, count: None, 2)
+if not os.fork():
+    over_cores(lambda number, count: None, 2)
+    os._exit(0)
+os.wait()
+"""
+    file = importlib.util.find_spec("keras_quasiattn.core.compiled.threads").origin
+    subprocess.run([sys.executable, "-c", script, file], check=True, timeout=60)
+
+
+@pytest.mark.skipif(BACKEND != "torch", reason="transformations of PyTorch")
+def test_transformations_of_torch(both):
+    """`torch.func` cannot transform the operators, so it gets tensors."""
+    import torch
+
+    scores, mask = (torch.tensor(x) for x in (normals(3, 4, 9), normals(4, 9, seed=1) > -0.5))
+
+    def total(x):
+        return (ops.entmax(x, mask) ** 3).sum()
+
+    expected, *_ = both(lambda: torch.func.grad(total)(scores))
+    for found in both(lambda: torch.func.vmap(torch.func.grad(total))(scores)):
+        near(to_numpy(found), to_numpy(expected))
 
 
 def test_few_scores_are_tensors(calls):

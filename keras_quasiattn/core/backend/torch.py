@@ -97,8 +97,13 @@ def obstacle_to_loops(x: Tensor, features: int) -> str | None:
 
 
 def keeps_loops(training: Callable[[], bool]) -> bool:
-    """Return True: a graph by `torch.compile` stays in the process."""
-    return True
+    """Return True unless `torch.func` transforms the call, which it cannot do with loops.
+
+    A graph by `torch.compile` stays in the process. PyTorch has no public name for the level.
+    """
+    if torch.compiler.is_compiling():
+        return True
+    return torch._C._functorch.maybe_current_level() is None
 
 
 def known_content(x: Tensor) -> np.ndarray | None:

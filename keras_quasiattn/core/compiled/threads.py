@@ -28,3 +28,8 @@ def _cores() -> int:
 @cache
 def _workers() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=_cores(), thread_name_prefix="quasiattn")
+
+
+# A forked process has the pool, but none of its threads.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_workers.cache_clear)
