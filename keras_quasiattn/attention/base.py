@@ -16,6 +16,7 @@ from keras_quasiattn.attention import by_rows
 from keras_quasiattn.core import recording
 from keras_quasiattn.core.arguments import check_options
 from keras_quasiattn.core.backend import runs_op_by_op
+from keras_quasiattn.core.compiled.choice import in_training_call
 from keras_quasiattn.core.masks import as_boolean_mask, causal_mask, combine_masks, pair_mask
 from keras_quasiattn.core.randomness import drop_weights
 from keras_quasiattn.core.score_bias import (
@@ -32,7 +33,6 @@ from keras_quasiattn.core.tensors import (
     dot_products,
     weighted_sum,
 )
-from keras_quasiattn.core.training_call import in_training_call
 
 Tensor = Any
 # (scores (..., T, S), mask that broadcasts to them or None) → weights (..., T, S), 0 where the mask

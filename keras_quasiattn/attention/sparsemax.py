@@ -9,7 +9,7 @@ from keras import ops
 from keras_quasiattn.attention.base import ScoreAttention, dot_product_attention, register_attention
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.attention.sparse_tensors import sparse_weights_of_tensors
-from keras_quasiattn.core.compiled.choice import by_amount, loops_may_run
+from keras_quasiattn.core.compiled.choice import are_few, by_amount, loops_may_run
 from keras_quasiattn.core.masks import as_boolean_mask
 from keras_quasiattn.core.tensors import compute_dtype
 from keras_quasiattn.core.tiling import leading_size
@@ -100,9 +100,10 @@ def sparse_weights(
         weights = run(SparseCall(float(alpha), tuple(masks)), [rows], list(masks.values()))
         return ops.reshape(weights[0], ops.shape(scores))
 
-    if not isinstance(alpha, (int, float)) or not loops_may_run(scores):
-        return with_tensors(scores, mask)
     axes = [(scores, axis) for axis in range(len(scores.shape))]
+    is_number = isinstance(alpha, (int, float))
+    if not is_number or are_few(axes, _FEW_SCORES) or not loops_may_run(scores):
+        return with_tensors(scores, mask)
     given = [scores] if mask is None else [scores, mask]
     return by_amount(axes, _FEW_SCORES, with_tensors, in_loops, *given)
 

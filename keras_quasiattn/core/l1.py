@@ -16,7 +16,7 @@ from keras_quasiattn.core.backend import (
     maximum,
     runs_op_by_op,
 )
-from keras_quasiattn.core.compiled.choice import by_amount, loops_may_run
+from keras_quasiattn.core.compiled.choice import are_few, by_amount, loops_may_run
 from keras_quasiattn.core.tensors import as_dtype, check_choice, check_features, compute_dtype
 from keras_quasiattn.core.tiling import (
     broadcast_leading,
@@ -90,8 +90,9 @@ def pairwise_l1(
     if weights is not None:
         weights = as_dtype(weights, dtype)
     x, y = ops.cast(x, dtype), ops.cast(y, dtype)
-    if implementation == "auto" and loops_may_run(x, y):
-        axes = [*((x, axis) for axis in range(len(x.shape))), (y, -2)]
+    axes = [*((x, axis) for axis in range(len(x.shape))), (y, -2)]
+    is_small = are_few(axes, _FEW_DIFFERENCES)
+    if implementation == "auto" and not is_small and loops_may_run(x, y):
         given = [x, y] if weights is None else [x, y, weights]
         return by_amount(axes, _FEW_DIFFERENCES, _blockwise, _in_loops, *given)
     if implementation == "auto":

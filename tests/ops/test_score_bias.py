@@ -10,8 +10,8 @@ from weight_laws import WeightLaws
 
 from keras_quasiattn import ops
 from keras_quasiattn.attention.coda import choice
+from keras_quasiattn.core.compiled.choice import training_call
 from keras_quasiattn.core.tiling import KEYS_PER_TILE
-from keras_quasiattn.core.training_call import training_call
 
 IMPLEMENTATIONS = [name for name in CODA_IMPLEMENTATIONS if name != "compiled"]
 CENTERED = {"gate_range": "centered", "center_similarity": True}

@@ -1,8 +1,10 @@
 """Where compiled loops may run, and for how much work: calling them takes about a millisecond."""
 
+import contextlib
 import importlib.util
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 from keras import ops
@@ -15,11 +17,35 @@ from keras_quasiattn.core.backend import (
     runs_op_by_op,
 )
 from keras_quasiattn.core.tiling import sizes_are_symbolic
-from keras_quasiattn.core.training_call import in_training_call
 
 Tensor = Any
 # What compiles for CPUs, and for GPUs.
 INSTALLED = {name for name in ("numba", "triton") if importlib.util.find_spec(name)}
+_training: ContextVar[bool] = ContextVar("training_call", default=False)
+
+
+@contextlib.contextmanager
+def training_call(training: bool | None) -> Iterator[None]:
+    """Mark the calls in the `with` block as training calls or not; None changes nothing.
+
+    Outside such blocks no call is a training call. Results never depend on it.
+    """
+    token = _training.set(_training.get() if training is None else bool(training))
+    try:
+        yield
+    finally:
+        _training.reset(token)
+
+
+def in_training_call() -> bool:
+    """Return whether the innermost `training_call` block marks training."""
+    return _training.get()
+
+
+def are_few(axes: Sequence[tuple[Tensor, int]], limit: int) -> bool:
+    """Return whether all lengths of (tensor, axis) are known and multiply to at most `limit`."""
+    lengths = [x.shape[axis] for x, axis in axes]
+    return all(isinstance(one, int) for one in lengths) and math.prod(lengths) <= limit
 
 
 def loops_may_run(*tensors: Tensor) -> bool:
