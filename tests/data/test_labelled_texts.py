@@ -125,15 +125,7 @@ def read_table_of_pairs(folder: Path, labels: list[str]) -> Any:
     return pairs_from_files({"train": folder / "a.tsv"})
 
 
-def read_files_of_pairs(folder: Path, labels: list[str]) -> Any:
-    files = {name: folder / f"a.{name}" for name in ("first", "second", "label")}
-    for name, file in files.items():
-        texts = labels if name == "label" else map(str, range(len(labels)))
-        file.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
-    return pairs_from_files({"train": files})
-
-
-READERS = [read_texts, read_table_of_pairs, read_files_of_pairs]
+READERS = [read_texts, read_table_of_pairs]
 
 
 @pytest.mark.parametrize("read", READERS)
@@ -186,10 +178,6 @@ FORMS: dict[str, tuple[Any, dict[str, str]]] = {
     ),
     "programs": (programs_from_files, {".jsonl": json.dumps(tiny_sequences.problems(1)[0])}),
     "sides": (parallel_from_files, {".en": "{0}\ntwo", ".de": "eins\nzwei"}),
-    "pairs of files": (
-        pairs_from_files,
-        {".first": "{0}\ntwo", ".second": "a\nb", ".label": "x\ny"},
-    ),
 }
 
 
