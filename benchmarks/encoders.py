@@ -2,7 +2,7 @@
 
     python -m benchmarks.encoders runs/mine --output benchmarks/results/encoders.json
 
-Texts of the run's test split go in. This package's SavedModel, as it is and compiled by XLA,
+Texts that the run is measured on go in. This package's SavedModel, as it is and compiled by XLA,
 tokenizes in its graph. KerasHub tokenizes in Python; its SavedModel is the backbone with the mean
 of the states and a dense layer. The rows "ids" leave tokenizing out. All take turns in one process.
 """
@@ -52,7 +52,7 @@ def measured(run: str, data_dir: str, repeats: int, seconds: float) -> list[dict
         hub = tf.saved_model.load(f"{saved}/hub")
         tokenizer = keras_hub.models.Tokenizer.from_preset(place)
         for batch in BATCHES:
-            texts = task.texts("test", batch)
+            texts = task.texts(task.measured_split, batch)
             length = task.tokenize(texts).inputs["ids"].shape[1]
             pack = keras_hub.layers.MultiSegmentPacker(
                 sequence_length=length,
