@@ -5,6 +5,7 @@
 Texts that the run is measured on go in. This package's SavedModel, as it is and compiled by XLA,
 tokenizes in its graph. KerasHub tokenizes in Python; its SavedModel is the backbone with the mean
 of the states and a dense layer. The rows "ids" leave tokenizing out. All take turns in one process.
+The encoder must have a WordPiece vocabulary.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from keras import ops
 
 from benchmarks.measure import interleaved_medians, machine, write_json
 from keras_quasiattn.lab.serving.signatures import STRINGS, TOKEN_IDS
+from keras_quasiattn.lab.tasks.encoder import states_of
 from keras_quasiattn.lab.training import RunFolder
 from keras_quasiattn.serving import export
 
@@ -29,9 +31,9 @@ HUB = {"ids": "KerasHub, ids", "text": "KerasHub, text"}
 
 def hub_model(place: str, classes: int) -> keras.Model:
     """KerasHub's backbone, the mean of its states over the tokens, and a dense layer."""
-    backbone = keras_hub.models.Backbone.from_preset(place)
+    backbone = states_of(keras_hub.models.Backbone.from_preset(place))
     mask = ops.cast(backbone.input["padding_mask"], "float32")[..., None]
-    mean = ops.sum(backbone.output["sequence_output"] * mask, axis=1) / ops.sum(mask, axis=1)
+    mean = ops.sum(backbone.output * mask, axis=1) / ops.sum(mask, axis=1)
     return keras.Model(backbone.input, keras.layers.Dense(classes, activation="softmax")(mean))
 
 
@@ -48,7 +50,8 @@ def measured(run: str, data_dir: str, repeats: int, seconds: float) -> list[dict
             for number, name in enumerate(("plain", "compiled"))
         )
         classes = folder.load_model(task).get_layer("logits").units
-        hub_model(place, classes).export(f"{saved}/hub", verbose=False)
+        model = hub_model(place, classes)
+        model.export(f"{saved}/hub", verbose=False)
         hub = tf.saved_model.load(f"{saved}/hub")
         tokenizer = keras_hub.models.Tokenizer.from_preset(place)
         for batch in BATCHES:
@@ -64,7 +67,8 @@ def measured(run: str, data_dir: str, repeats: int, seconds: float) -> list[dict
             def prepared(texts: list[str] = texts, pack: Any = pack) -> dict[str, Any]:
                 ids, segments = pack(tokenizer(texts))
                 mask = ops.cast(ids != tokenizer.pad_token_id, "int32")
-                return {"token_ids": ids, "segment_ids": segments, "padding_mask": mask}
+                given = {"token_ids": ids, "segment_ids": segments, "padding_mask": mask}
+                return {name: given[name] for name in model.input}
 
             ragged = tf.ragged.constant(tokenizer(texts))
             given = {"text_ids": ragged.to_tensor(), "text_lengths": ragged.row_lengths()}

@@ -300,8 +300,8 @@ class CoDAOptions(Attention):
     rows_are_independent: ClassVar[bool] = False  # and it has tiles of its own
     # docs/mechanisms/coda.md has the figures.
     export_note: ClassVar[str] = (
-        "CoDA's compiled loops stay here: on CPUs, the exported attention takes 2.5 to 7 times as "
-        "long as Keras' own; with --compile, where XLA may compile it, 1.3 to 1.6 times"
+        "CoDA's compiled loops stay here: on CPUs, the exported attention takes 2.4 to 8.4 times "
+        "as long as Keras' own; with --compile, where XLA may compile it, 1.2 to 1.7 times"
     )
     pair_score_count: ClassVar[int] = 1
     pair_has_distance: ClassVar[bool] = True

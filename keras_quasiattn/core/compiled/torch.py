@@ -24,7 +24,10 @@ def outputs(call: Call, tensors: list[Tensor], masks: list[Tensor]) -> Sequence[
 
 
 class _Outputs(torch.autograd.Function):
-    """The operators as one differentiable function; forward mode and second derivatives fail."""
+    """The operators as one differentiable function.
+
+    Tensors compute second derivatives, if the call may be computed with them. Forward mode fails.
+    """
 
     @staticmethod
     def forward(text: str, count: int, *tensors: Tensor) -> tuple[Tensor, ...]:
