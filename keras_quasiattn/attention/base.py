@@ -398,7 +398,8 @@ def weighted_values(
         weights = weigh(biased, mask)  # (..., T, S)
         if recording.active.get() is not None:
             recording.record(name, weights, mask, label)
-        return recording.edited(weights, mask)
+            weights = recording.edited(weights, mask)
+        return weights
 
     if bias is None:
         weights = weights_of(mask)

@@ -9,8 +9,7 @@ from tools import CODA_IMPLEMENTATIONS
 
 from keras_quasiattn import layers, ops
 from keras_quasiattn.attention.coda.blockwise import blockwise_sums
-from keras_quasiattn.attention.coda.composition import Composition
-from keras_quasiattn.attention.coda.pairs import Pairs
+from keras_quasiattn.attention.coda.composition import Composition, Pairs
 
 if keras.backend.backend() != "torch" or "compiled" not in CODA_IMPLEMENTATIONS:
     pytest.skip("needs PyTorch and the extra `compiled`", allow_module_level=True)

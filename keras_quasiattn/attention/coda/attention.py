@@ -12,8 +12,7 @@ from keras_quasiattn.attention.base import Attention, register_attention
 from keras_quasiattn.attention.coda.blockwise import blockwise_sums
 from keras_quasiattn.attention.coda.calibration import SCALES, calibrating, is_calibrating
 from keras_quasiattn.attention.coda.choice import CODA_IMPLEMENTATIONS, compute_by_choice
-from keras_quasiattn.attention.coda.composition import Composition
-from keras_quasiattn.attention.coda.pairs import Pairs
+from keras_quasiattn.attention.coda.composition import Composition, Pairs
 from keras_quasiattn.attention.factors import Factor, check_factor, factor, factor_weights
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.core import recording
@@ -401,8 +400,9 @@ class CoDAOptions(Attention):
             return coda_pair(a, b, mask_a, mask_b, **self._matrix(learned), **options)
 
     def _calibrating(self, learned: dict[str, Any]) -> contextlib.AbstractContextManager[None]:
-        scales = learned["scales"] if self.scaling == "calibrated" else {}
-        return calibrating(scales, lambda: self._factors(learned))
+        if self.scaling != "calibrated":
+            return contextlib.nullcontext()
+        return calibrating(learned["scales"], lambda: self._factors(learned))
 
     def _factors(self, learned: dict[str, Any]) -> tuple[Tensor, Tensor]:
         """Return α and β times their scales."""

@@ -7,8 +7,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_quasiattn.attention.coda.composition import Composition, WeightRule
-from keras_quasiattn.attention.coda.pairs import Pairs
+from keras_quasiattn.attention.coda.composition import Composition, Pairs, WeightRule
 from keras_quasiattn.attention.coda.tiles import TiledWeights, TileMasks, tiled_sums
 from keras_quasiattn.core.backend import loop
 from keras_quasiattn.core.masks import combine_masks, zero_padding

@@ -19,7 +19,8 @@ Observe = Callable[[Tensor, Tensor, Tensor | None], tuple[Tensor, Tensor]]
 SCALES = {"alpha": "alpha_scale", "beta": "beta_scale"}  # names of the weights
 
 _active: ContextVar[bool] = ContextVar("calibrating", default=False)
-_observe: ContextVar[Observe | None] = ContextVar("observe_pairs", default=None)
+# Sees the pairs while `calibrate_attention` runs.
+observe: ContextVar[Observe | None] = ContextVar("observe_pairs", default=None)
 _NO_NUMBERS = "`calibrate_attention` needs numbers: call it eagerly, outside of graphs."
 _HALVINGS = 60
 _ROUNDING = 1e-6  # of sums in float32, relative to their size
@@ -76,14 +77,16 @@ def calibrating(
 ) -> Iterator[None]:
     """Let `calibrate_attention` set `scales` in the `with` block, from the pairs weighted there.
 
-    `scales` holds the weights "alpha" and "beta", () or (N, 1, 1), or nothing if they are fixed.
+    `scales` holds the weights "alpha" and "beta", () or (N, 1, 1).
     `factors` returns α and β times their current scales.
     """
-    if not (scales and _active.get()):
+    if not _active.get():
         yield
         return
 
-    def observe(products: Tensor, distance: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    def set_scales(
+        products: Tensor, distance: Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
         # (heads, pairs), or (1, pairs) without a head axis
         products, distance = _numbers(products), _numbers(distance)
         visible = np.ones(products.shape, bool)
@@ -103,24 +106,16 @@ def calibrating(
             scales[name].assign(scale)
         return factors()
 
-    token = _observe.set(observe)
+    token = observe.set(set_scales)
     try:
         yield
     finally:
-        _observe.reset(token)
+        observe.reset(token)
 
 
 def is_calibrating() -> bool:
     """Return whether `calibrate_attention` is running."""
     return _active.get()
-
-
-def observed(
-    alpha: Tensor, beta: Tensor, products: Tensor, distance: Tensor, mask: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    """Return α and β, after setting their scales if `calibrate_attention` is running."""
-    observe = _observe.get()
-    return (alpha, beta) if observe is None else observe(products, distance, mask)
 
 
 def _numbers(x: Tensor) -> np.ndarray:
