@@ -1,7 +1,8 @@
 """Sparse weights and their gradients in compiled loops: each row stays in the first-level cache."""
 
+import dataclasses
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from keras import ops
@@ -9,7 +10,7 @@ from numba import njit
 
 from keras_quasiattn.attention.sparse_tensors import BISECTIONS, LOWEST, sparse_weights_of_tensors
 from keras_quasiattn.core.compiled.arrays import Array, empty, read_only
-from keras_quasiattn.core.compiled.call import Shape, Tensor, named
+from keras_quasiattn.core.compiled.call import Call, Shape, Tensor, named
 from keras_quasiattn.core.compiled.elementary import FAST, LOOP, raised
 from keras_quasiattn.core.compiled.threads import Spread, over_cores
 
@@ -200,26 +201,14 @@ def _rows(
 _LOOP: Any = _rows  # compiled functions are untyped
 
 
-class SparseCall(NamedTuple):
-    """A `core.compiled.call.Call`: `sparse_weights` of scores (B, T, S), with or without a mask."""
+@dataclasses.dataclass(frozen=True)
+class SparseCall(Call):
+    """`sparse_weights` of scores (B, T, S), with or without a mask."""
 
     alpha: float
-    masks: tuple[str, ...]
+    masks: tuple[str, ...] = ()
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The array with a gradient."""
-        return ("scores",)
-
-    @property
-    def may_be_tensors(self) -> bool:
-        """Say that the same may be computed with tensors."""
-        return True
-
-    @property
-    def way_out(self) -> str:
-        """What to do instead of an export."""
-        return "call with training=False"
+    names = ("scores",)
 
     def output_shapes(self, shapes: Sequence[Shape]) -> list[tuple[Any, ...]]:
         """Return the shape of the scores."""

@@ -1,14 +1,15 @@
 """Weighted L1 distances and their gradients in compiled loops."""
 
+import dataclasses
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import njit
 
 from keras_quasiattn.core.compiled.arrays import Array, empty, read_only, whole
 from keras_quasiattn.core.compiled.buffers import load
-from keras_quasiattn.core.compiled.call import Shape, Tensor
+from keras_quasiattn.core.compiled.call import Call, Shape, Tensor
 from keras_quasiattn.core.compiled.elementary import LOOP
 from keras_quasiattn.core.compiled.threads import Spread, over_cores
 from keras_quasiattn.core.compiled.vectors import LANES, ROWS, add_signs, distances
@@ -94,28 +95,11 @@ def _shift(y: Array) -> Array:
     return np.where(np.isfinite(mean), mean, y.dtype.type(0))
 
 
-class DistanceCall(NamedTuple):
-    """A `core.compiled.call.Call`: distances of x (B, T, F) and y (B, S, F), weights (B, 1, F)."""
+@dataclasses.dataclass(frozen=True)
+class DistanceCall(Call):
+    """Distances of x (B, T, F) and y (B, S, F), with weights (B, 1, F)."""
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The arrays with gradients."""
-        return ("x", "y", "weights")
-
-    @property
-    def masks(self) -> tuple[str, ...]:
-        """No others."""
-        return ()
-
-    @property
-    def may_be_tensors(self) -> bool:
-        """Say that the same may be computed with tensors."""
-        return True
-
-    @property
-    def way_out(self) -> str:
-        """What to do instead of an export."""
-        return "call with training=False"
+    names = ("x", "y", "weights")
 
     def output_shapes(self, shapes: Sequence[Shape]) -> list[tuple[Any, ...]]:
         """Return (B, T, S)."""

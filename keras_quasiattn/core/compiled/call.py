@@ -4,10 +4,11 @@ It imports no compiler: GPUs need Triton, and CPUs Numba.
 """
 
 import ast
+import dataclasses
 import functools
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -18,8 +19,8 @@ Tensor = Any
 Shape = Sequence[Any]
 
 
-class Call(Protocol):
-    """A named tuple of numbers, texts, None and tuples of them: the options of one call.
+class Call:
+    """The options of one call: a frozen dataclass of numbers, texts, None and tuples of them.
 
     The arrays follow in the order of `names`, which have gradients, and `masks`, which have none.
     All have the same first axis B, but for a mask "full_mask" (masks, ...), of which "full_index"
@@ -27,27 +28,14 @@ class Call(Protocol):
     process may compute with tensors instead; otherwise it is an error that says `way_out`.
     """
 
-    @property
-    def way_out(self) -> str:
-        """What to do instead of an export."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The arrays with gradients."""
-
-    @property
-    def masks(self) -> tuple[str, ...]:
-        """The arrays without gradients."""
-
-    @property
-    def may_be_tensors(self) -> bool:
-        """Whether the same may be computed with tensors."""
-
-    def __hash__(self) -> int:
-        """Return the hash of the options."""
+    names: tuple[str, ...]
+    masks: tuple[str, ...] = ()
+    may_be_tensors: bool = True
+    way_out: str = "call with training=False"
 
     def output_shapes(self, shapes: Sequence[Shape]) -> list[tuple[Any, ...]]:
         """Return the shapes of the outputs, from those of the arrays with gradients."""
+        raise NotImplementedError
 
     def forward(
         self,
@@ -56,6 +44,7 @@ class Call(Protocol):
         spread: Spread = over_cores,
     ) -> Sequence[Array]:
         """Return the outputs, or write them to `out`."""
+        raise NotImplementedError
 
     def backward(
         self,
@@ -65,9 +54,11 @@ class Call(Protocol):
         spread: Spread = over_cores,
     ) -> Sequence[Array]:
         """Return a gradient for each of `names` from those of the outputs, or write it to `out`."""
+        raise NotImplementedError
 
     def with_tensors(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
         """Return the outputs, computed with tensors of the backend."""
+        raise NotImplementedError
 
 
 def named(call: Call, arrays: Sequence[Any]) -> dict[str, Any]:
@@ -77,8 +68,8 @@ def named(call: Call, arrays: Sequence[Any]) -> dict[str, Any]:
 
 def written(call: Call) -> str:
     """Return a call as the text that `read` reads; `torch.compile` can trace this."""
-    fields: Any = call
-    return f"{type(call).__module__} {type(call).__name__} {tuple(fields)!r}"
+    fields = tuple(getattr(call, one.name) for one in dataclasses.fields(call))  # type: ignore[arg-type]
+    return f"{type(call).__module__} {type(call).__name__} {fields!r}"
 
 
 @functools.cache

@@ -5,6 +5,7 @@ It imports no compiler: GPUs need Triton, and CPUs Numba.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +13,7 @@ from keras import ops
 
 from keras_quasiattn.attention.coda.composition import WeightRule
 from keras_quasiattn.attention.coda.tiles import TiledWeights, TileMasks, tiled_sums
-from keras_quasiattn.core.compiled.call import Array, Shape, named
+from keras_quasiattn.core.compiled.call import Array, Call, Shape, named
 from keras_quasiattn.core.compiled.threads import Spread, over_cores
 from keras_quasiattn.core.tiling import keys_per_tile
 
@@ -37,18 +38,16 @@ class Settings(NamedTuple):
     compares_same: bool = False
 
 
-class CodaCall(NamedTuple):
-    """A `core.compiled.call.Call` of `Passes`; `settings` are those of `Settings`."""
+@dataclasses.dataclass(frozen=True)
+class CodaCall(Call):
+    """A call of `Passes`; `settings` are those of `Settings`."""
 
     settings: tuple[Any, ...]
     names: tuple[str, ...]
     masks: tuple[str, ...]
     may_be_tensors: bool
 
-    @property
-    def way_out(self) -> str:
-        """What to do instead of an export."""
-        return "use 'auto' or 'blockwise'"
+    way_out = "use 'auto' or 'blockwise'"
 
     def output_shapes(self, shapes: Sequence[Shape]) -> list[tuple[Any, ...]]:
         """Return (B, T, V) and, if there is another value, (B, S, W)."""
