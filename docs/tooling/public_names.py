@@ -1,4 +1,4 @@
-"""Lists the rest of a room on its page of the reference.
+"""Lists the rest of a package on its page of the reference.
 
 `::: keras_quasiattn.ops.*` is replaced by an entry for each public name of `ops` that the page does
 not name by itself, in alphabetical order. A new layer or op is thus documented without a line.
@@ -17,17 +17,17 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     """Called by MkDocs with the Markdown of each page."""
 
     def rest(found: re.Match[str]) -> str:
-        room = found[1]
-        named = set(re.findall(rf"^::: {re.escape(room)}\.(\w+)$", markdown, re.MULTILINE))
-        missing = sorted(set(public_names(room)) - named)
-        return "\n\n".join(f"::: {room}.{name}" for name in missing)
+        package = found[1]
+        named = set(re.findall(rf"^::: {re.escape(package)}\.(\w+)$", markdown, re.MULTILINE))
+        missing = sorted(set(public_names(package)) - named)
+        return "\n\n".join(f"::: {package}.{name}" for name in missing)
 
     return _REST.sub(rest, markdown)
 
 
-def public_names(room: str) -> list[str]:
-    """`__all__` of a room, without importing it."""
-    place = _ROOT.joinpath(*room.split("."))
+def public_names(package: str) -> list[str]:
+    """`__all__` of a package, without importing it."""
+    place = _ROOT.joinpath(*package.split("."))
     path = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
     source = path.read_text(encoding="utf-8")
     (names,) = (

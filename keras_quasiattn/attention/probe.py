@@ -80,7 +80,7 @@ def probe(layer: keras.Layer, *args: Any, **kwargs: Any) -> tuple[Any, list[Atte
     return output, maps
 
 
-def with_owners(
+def with_sequences(
     maps: Iterable[AttentionMap],
     lengths: Mapping[str, int],
     measured: Iterable[AttentionMap] | None = None,
@@ -96,8 +96,8 @@ def with_owners(
     >>> layer.build([(1, 3, 4), (1, 3, 4)])
     >>> _, maps = probe(layer, [x, x])
     >>> _, measured = probe(layer, [x, x[:, :2]])
-    >>> (one,) = with_owners(maps, {"a": 3, "b": 2}, measured)
-    >>> one.matrices["weights"].owners
+    >>> (one,) = with_sequences(maps, {"a": 3, "b": 2}, measured)
+    >>> one.matrices["weights"].sequences
     ('a', 'b')
     """
     rows = {length: name for name, length in reversed(list(lengths.items()))}
@@ -108,8 +108,8 @@ def with_owners(
         matrices = {}
         for name, recorded in one.matrices.items():
             shape = (1, *other.matrices[name].values.shape[1:])  # (1, ..., T, S); pooled: (1, T)
-            owners = rows.get(shape[-2]), columns.get(shape[-1])
-            matrices[name] = recorded._replace(owners=owners)
+            sequences = rows.get(shape[-2]), columns.get(shape[-1])
+            matrices[name] = recorded._replace(sequences=sequences)
         found.append(one._replace(matrices=matrices))
     return found
 

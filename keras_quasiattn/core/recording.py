@@ -15,14 +15,14 @@ class Recorded(NamedTuple):
 
     `values` are (..., T, S), with T = 1 where one row serves all queries, or (..., T) where a
     sequence is pooled; those at pairs that are not `visible` are meaningless. `label` names the
-    matrix as in the paper, such as "tanh(E)", and `owners` the sequences to which rows and columns
-    belong, where `attention.probe.with_owners` has added them.
+    matrix as in the paper, such as "tanh(E)", and `sequences` names those of the rows and the
+    columns, where `attention.probe.with_sequences` has added them.
     """
 
     values: Tensor
     visible: Tensor | None
     label: str
-    owners: tuple[str | None, str | None] = (None, None)
+    sequences: tuple[str | None, str | None] = (None, None)
 
 
 Recording = dict[str, Recorded]

@@ -8,7 +8,7 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn.attention.probe import AttentionMap, probe, with_owners
+from keras_quasiattn.attention.probe import AttentionMap, probe, with_sequences
 from keras_quasiattn.core.arguments import check_layer
 from keras_quasiattn.files import atomic_file
 from keras_quasiattn.report.figures import Drawing, heat_map
@@ -95,7 +95,7 @@ def show(
     _check_lengths(listed, seen)
     _check_index(index, seen)
     sequences = {str(number): one for number, one in enumerate(listed)}
-    owned = with_owners(seen, {name: len(one) for name, one in sequences.items()})
+    owned = with_sequences(seen, {name: len(one) for name, one in sequences.items()})
     return AttentionView(heat_maps(owned, sequences, index), layer.name if title is None else title)
 
 

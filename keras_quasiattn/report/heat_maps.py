@@ -88,7 +88,7 @@ def heat_maps(
             values = values.reshape((-1, *((1,) * (2 - values.ndim)), *values.shape[-2:]))
             rows, columns = (
                 _labels(tokens.get(owner or ""), length)
-                for owner, length in zip(recorded.owners, values.shape[1:], strict=True)
+                for owner, length in zip(recorded.sequences, values.shape[1:], strict=True)
             )
             rows = [""] if values.shape[1] == 1 else rows
             panels.append(

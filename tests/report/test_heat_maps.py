@@ -3,7 +3,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from keras_quasiattn.attention.probe import AttentionMap, probe, with_owners
+from keras_quasiattn.attention.probe import AttentionMap, probe, with_sequences
 from keras_quasiattn.core.recording import Recorded
 from keras_quasiattn.layers import AttentionConflict, MultiHeadCoDA
 from keras_quasiattn.report.figures import heat_map
@@ -35,7 +35,7 @@ def test_an_axis_has_the_tokens_of_its_owner() -> None:
         (4, 4, (FIRST, FIRST)),
     ):
         matrix = np.arange(rows * columns, dtype="float32").reshape(1, rows, columns)
-        owned = with_owners([one(matrix)], lengths)
+        owned = with_sequences([one(matrix)], lengths)
         (shown,) = heat_maps(owned, {"first": FIRST, "second": SECOND})
         (panel,) = shown.panels
         assert (panel.rows, panel.columns) == expected
@@ -48,11 +48,11 @@ def test_an_axis_has_the_tokens_of_its_owner() -> None:
 
 def test_of_two_sides_of_one_length_rows_take_the_first() -> None:
     tokens = {"first": ["a", "b"], "second": ["v", "w"]}
-    owned = with_owners([one(np.zeros((1, 2, 2)))], {"first": 2, "second": 2})
+    owned = with_sequences([one(np.zeros((1, 2, 2)))], {"first": 2, "second": 2})
     (shown,) = heat_maps(owned, tokens)
     assert shown.panels[0].rows == ["a", "b"] and shown.panels[0].columns == ["v", "w"]
     # A call with different lengths knows better, whatever the length of these texts.
-    owned = with_owners(owned, {"first": 2, "second": 3}, [one(np.zeros((1, 3, 2)))])
+    owned = with_sequences(owned, {"first": 2, "second": 3}, [one(np.zeros((1, 3, 2)))])
     (shown,) = heat_maps(owned, tokens)
     assert shown.panels[0].rows == ["v", "w"] and shown.panels[0].columns == ["a", "b"]
     (shown,) = heat_maps([one(np.zeros((1, 5, 6)))], {})
@@ -62,7 +62,7 @@ def test_of_two_sides_of_one_length_rows_take_the_first() -> None:
 def test_masked_pairs_and_pooled_sequences() -> None:
     seen = one(np.ones((2, 3)), np.array([[1, 1, 0], [1, 0, 0]], bool))
     # The batch of a pooled sequence is no axis of a sequence.
-    owned = with_owners([seen], {"batch": 2, "first": 3})
+    owned = with_sequences([seen], {"batch": 2, "first": 3})
     (shown,) = heat_maps(owned, {"first": FIRST, "batch": SECOND}, index=1)
     (panel,) = shown.panels
     assert panel.rows == [""] and panel.columns == FIRST

@@ -74,8 +74,8 @@ def evaluate(
     if split is None and data is None:
         split = made.measured_split
         if split != "test":
-            told = "the run has no test file: measuring on the validation split"
-            click.echo(f"{told}, which also chose the checkpoint", err=True)
+            note = "the run has no test file: measuring on the validation split"
+            click.echo(f"{note}, which also chose the checkpoint", err=True)
     name, part = (data, FILE) if data is not None else (split, split)
     assert name is not None and part is not None  # noqa: S101 (for the type checker)
     with waiting(f"measuring {run} on {name}"):

@@ -29,9 +29,9 @@ def interruptible(last_words: str) -> Iterator[None]:
         raise KeyboardInterrupt
 
     def end_at_control_c() -> None:
-        while (told := os.read(hearing, 1)) and told[0] != signal.SIGINT:
+        while (byte := os.read(hearing, 1)) and byte[0] != signal.SIGINT:
             pass
-        if told:
+        if byte:
             over.wait(_PATIENCE)
             os.write(standard_error, f"{last_words}\n".encode())
             os._exit(130)

@@ -75,12 +75,12 @@ def export(
         options["quantized"] = quantized
         if target == "savedmodel":
             version_folder = serving.export(folder, made, place, compiled=compiled, **options)
-            told = [str(version_folder)]
+            lines = [str(version_folder)]
             notes = read_json(version_folder / ABOUT).get("notes", [])
         else:
             conversion = serving.convert(folder, made, place, target, **options)
-            told = [str(conversion.path), conversion.line()]
-    for line in told:
+            lines = [str(conversion.path), conversion.line()]
+    for line in lines:
         click.echo(line)
     for line in quantized.lines() if quantized else ():
         click.echo(line)

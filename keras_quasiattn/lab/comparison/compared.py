@@ -136,15 +136,17 @@ class Comparison:
 
     def table(self) -> str:
         """Return the table for a terminal, with the notes below it."""
-        return "\n".join([self.title, "", aligned(self.rows()), "", *self.told()])
+        return "\n".join([self.title, "", aligned(self.rows()), "", *self.findings()])
 
     def markdown(self) -> str:
         """Return the table in Markdown, with a heading and the notes."""
         head, *rows = [[cell.replace("|", "\\|") for cell in row] for row in self.rows()]
         lines = [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)]
-        return "\n".join([f"# {self.title}", "", *lines, "", *(f"- {one}" for one in self.told())])
+        return "\n".join(
+            [f"# {self.title}", "", *lines, "", *(f"- {one}" for one in self.findings())]
+        )
 
-    def told(self) -> list[str]:
+    def findings(self) -> list[str]:
         """Return the notes and an explanation of the intervals, as sentences."""
         found = [one for one in map(self.difference, self.entries) if one is not None]
         notes = list(self.notes)

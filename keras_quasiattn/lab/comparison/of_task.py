@@ -228,8 +228,8 @@ class _Work:
         for name, figures in self._simple.items():
             if name != "error":
                 items = read_items([(0, self._folder / "items" / f"{name}.npy")])
-                told = name.replace("_", " ")
-                entries.append(Entry(told, {0: float(figures[figure])}, items, simple=True))
+                label = name.replace("_", " ")
+                entries.append(Entry(label, {0: float(figures[figure])}, items, simple=True))
         return Comparison(
             self._table.title,
             figure,

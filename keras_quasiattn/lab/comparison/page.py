@@ -20,7 +20,7 @@ def html_of(comparison: "Comparison") -> str:
     drawn = [differences(comparison)]
     if any("step" in entry.costs for entry in comparison.entries):
         drawn.append(against_cost(comparison))
-    found = Section("What was found", table=comparison.rows(), text=" ".join(comparison.told()))
+    found = Section("What was found", table=comparison.rows(), text=" ".join(comparison.findings()))
     lead = [found, Section("Differences and costs", drawn)]
     return page(comparison.title, lead=lead, examples=comparison.examples)
 
@@ -49,7 +49,7 @@ def fragment_of(comparison: "Comparison") -> str:
     body = "".join(
         "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
     )
-    notes = "".join(f"<p>{html.escape(note)}</p>" for note in comparison.told())
+    notes = "".join(f"<p>{html.escape(note)}</p>" for note in comparison.findings())
     try:
         picture = differences(comparison).light.decode()
         picture = picture[picture.index("<svg") :]
@@ -86,9 +86,9 @@ def differences(comparison: "Comparison") -> Drawing:
         f"Differences to {comparison.baseline} with their 95% intervals. "
         "A hollow mark: no difference shown."
     )
-    told = "; ".join(f"{name} {one.mean:+.3f} ± {one.half or 0:.3f}" for name, one in shown)
+    listed = "; ".join(f"{name} {one.mean:+.3f} ± {one.half or 0:.3f}" for name, one in shown)
     height = 1.2 + 0.32 * max(len(shown), 1)
-    return Drawing("differences", caption, f"{caption} {told}", draw, (6.2, height))
+    return Drawing("differences", caption, f"{caption} {listed}", draw, (6.2, height))
 
 
 def against_cost(comparison: "Comparison") -> Drawing:
@@ -123,5 +123,5 @@ def against_cost(comparison: "Comparison") -> Drawing:
         axes.margins(x=0.2)
 
     caption = f"{comparison.figure} with its standard deviation over seeds, against training time."
-    told = "; ".join(f"{one.name} {one.mean:.3f} at {one.costs['step']:.1f} ms" for one in shown)
-    return Drawing("accuracy_against_cost", caption, f"{caption} {told}", draw)
+    listed = "; ".join(f"{one.name} {one.mean:.3f} at {one.costs['step']:.1f} ms" for one in shown)
+    return Drawing("accuracy_against_cost", caption, f"{caption} {listed}", draw)

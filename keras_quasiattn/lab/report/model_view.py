@@ -8,7 +8,7 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn.attention.probe import probe, with_owners
+from keras_quasiattn.attention.probe import probe, with_sequences
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.report.measured import Reached, chosen_answers, measure_run
 from keras_quasiattn.lab.serving.exported_model import ExportedModel
@@ -163,7 +163,7 @@ def _example(
     texts = task.tokenize([text])
     _, maps = probe(model, texts.argument)
     blank, lengths = texts.blank()
-    maps = with_owners(maps, lengths, probe(model, blank.argument)[1])
+    maps = with_sequences(maps, lengths, probe(model, blank.argument)[1])
     tokens = {side: rows[0] for side, rows in texts.tokens.items()}
     # A map with one row of weights is already shown on the tokens of the answer.
     weighed = "tokens" in answer and "weights" in answer

@@ -22,23 +22,23 @@ def behind_simple_methods(
     ['warning: the accuracy on test is 0.500, and a bag of words has 0.750: word vectors, more \
     rows or a longer training may help, or the bag of words is the better model']
     """
-    told = []
+    lines = []
     for name, measured in baselines.items():
         if figure not in measured.figures or figure not in figures:
             continue
         ours, theirs = figures[figure], measured.figures[figure]
         said = f"warning: the {figure} on {measured_on} is {ours:.3f}, and"
         if name == "majority" and ours <= theirs:
-            told.append(
+            lines.append(
                 f"{said} always answering the most frequent class has {theirs:.3f}: the model has "
                 "learned nothing that the texts say"
             )
         elif name != "majority" and ours < theirs:
-            told.append(
+            lines.append(
                 f"{said} a {name.replace('_', ' ')} has {theirs:.3f}: word vectors, more rows or a "
                 f"longer training may help, or the {name.replace('_', ' ')} is the better model"
             )
-    return told
+    return lines
 
 
 def open_gates(figures: Mapping[str, Any], cost: str) -> list[str]:

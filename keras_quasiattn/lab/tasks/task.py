@@ -279,13 +279,13 @@ class Task(abc.ABC):
             measured_on: the name of the examples.
         """
         own = "model.gate_cost" if "gate_cost" in self.options.model else ""
-        told = open_gates(figures, own or "model.attention_options.open_gate_cost")
+        lines = open_gates(figures, own or "model.attention_options.open_gate_cost")
         if baselines:
             select = self.options.training.select
             known = {name for one in baselines.values() for name in one.figures}
             figure = select if select in known else self.figure
-            told += behind_simple_methods(figures, baselines, figure, measured_on)
-        return told
+            lines += behind_simple_methods(figures, baselines, figure, measured_on)
+        return lines
 
     def describe_data(self) -> dict[str, str]:
         """Return the `version` of the data, and a `note` if it is not the whole published set.
