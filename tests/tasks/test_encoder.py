@@ -13,6 +13,7 @@ import without_keras
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.tasks import Task
+from keras_quasiattn.lab.tasks.encoder_model import start_logits
 from keras_quasiattn.lab.tasks.encoder_text import pack
 from keras_quasiattn.lab.text.encoder_tokenizer import EncoderTokenizer
 from keras_quasiattn.lab.training import RunFolder, train
@@ -157,6 +158,31 @@ def test_two_texts_are_one_sequence_with_segments(
     assert np.array(seen["padding_mask"]).tolist() == (ids != 0).astype(int).tolist()
 
 
+def test_the_means_of_two_texts_are_compared(encoder_folder: Path, pairs_data: Path) -> None:
+    task = tiny_encoder.make(pairs_data, "pairs", encoder_folder)
+    task.prepare()
+    assert json.loads(task.assets()["encoder.json"])["compares"]
+    model = task.build_model()
+    ids = task.tokenize(["the cat\ta dog ran", "\told", "\t"]).inputs["ids"]
+    with_no_end = np.array([[START, 7, 8]], "int32")  # a second text without positions
+    for given in (ids, with_no_end):
+        ends = np.cumsum(given == END, axis=1) - (given == END)
+        real, second = given != 0, ends > 0
+        inputs = {"token_ids": given, "padding_mask": real, "segment_ids": np.minimum(ends, 1)}
+        states = np.array(model.encoder({name: inputs[name] for name in model.encoder.input}))
+        x = np.asarray(states, "float64")
+        means = [
+            (x * shown[..., None]).sum(axis=1) / np.maximum(1, shown.sum(axis=1))[:, None]
+            for shown in (real, real & ~second, real & second)
+        ]
+        mean, a, b = (
+            4.0 * one / np.maximum(1e-9, np.linalg.norm(one, axis=1))[:, None] for one in means
+        )
+        kernel, bias = (np.array(one) for one in model.get_layer("logits").weights)
+        expected = np.concatenate([mean, abs(a - b), a * b], axis=1) @ kernel + bias
+        np.testing.assert_allclose(model(given), expected, atol=1e-5)
+
+
 def _recorded(encoder: keras.Model) -> dict[str, Any]:
     """What an encoder is called with."""
     seen: dict[str, Any] = {}
@@ -189,6 +215,59 @@ def test_pairs_and_rankings_train_answer_and_export(
     if name == "pairs":
         asked = without_keras.ask(path, {"first": ["the cat", ""], "second": ["a cat", "dog"]})
         np.testing.assert_allclose(asked["probabilities"][0], answer["probabilities"], atol=1e-5)
+
+
+def test_a_new_run_starts_from_a_regression_on_what_the_encoder_says(
+    encoder_folder: Path, texts_data: Path
+) -> None:
+    """From random weights, the first updates change the encoder for a layer that knows nothing."""
+    task = tiny_encoder.make(texts_data, "classify", encoder_folder)
+    task.prepare()
+    model = task.build_model()
+    task.initialize(model)
+    guessed = np.log(model.get_layer("logits").units)
+    assert task.evaluate(model, "train")["cross_entropy"] < guessed
+
+
+@pytest.mark.parametrize("present", [[0, 1], [0, 2, 3], [2]])
+def test_the_linear_layer_starts_as_the_regression_of_the_classes_that_have_examples(
+    present: list[int],
+) -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    random = np.random.default_rng(0)
+    x, labels = random.normal(size=(90, 5)), random.choice(present, 90)
+    x[:, 0] += labels
+    layer = keras.layers.Dense(4, name="logits")
+    model = keras.Sequential([keras.Input((5,)), layer])
+    before = np.array(layer.kernel)
+    start_logits(model, 1e-3 * x, labels, balanced=True)
+    if len(present) == 1:
+        np.testing.assert_array_equal(layer.kernel, before)
+        return
+    scaled = x / np.sqrt(np.mean(x**2))
+    fitted = LogisticRegression(C=1e-3, class_weight="balanced").fit(scaled, labels)
+    probabilities = np.array(keras.ops.softmax(model(1e-3 * x)))[:, present]
+    expected = fitted.predict_proba(scaled)
+    np.testing.assert_allclose(
+        probabilities / probabilities.sum(axis=1, keepdims=True), expected, atol=1e-4
+    )
+    absent = np.delete(np.array(model(1e-3 * x)), present, axis=1)
+    np.testing.assert_array_equal(absent, np.full_like(absent, np.min(layer.bias)))
+
+
+def test_a_run_on_pairs_that_compared_no_means_stays_as_it_is(
+    encoder_folder: Path, pairs_data: Path, tmp_path: Path
+) -> None:
+    task = tiny_encoder.make(pairs_data, "pairs", encoder_folder)
+    task.prepare()
+    for name, content in task.assets().items():
+        if name == "encoder.json":
+            content = json.dumps({**json.loads(content), "compares": None})
+            content = content.replace(', "compares": null', "").encode()
+        (tmp_path / name).write_bytes(content)
+    task.read_assets(tmp_path)
+    assert task.build_model().get_layer("logits").kernel.shape == (16, 2)
 
 
 @pytest.mark.long

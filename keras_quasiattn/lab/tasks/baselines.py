@@ -82,13 +82,18 @@ def _regression(
     if len(found) == 1:
         probabilities[:, found] = 1.0
     else:
-        linear_model = require("sklearn.linear_model", "tasks")
-        model = linear_model.LogisticRegression(C=c, max_iter=1000)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a warning about many classes appears before training
-            model.fit(features, labels)
+        model = regression(features, labels, c)
         probabilities[:, model.classes_] = model.predict_proba(others)
     return probabilities
+
+
+def regression(features: Any, labels: np.ndarray, c: float, **options: Any) -> Any:
+    """Return scikit-learn's logistic regression, fitted; `labels` has two classes or more."""
+    linear_model = require("sklearn.linear_model", "tasks")
+    model = linear_model.LogisticRegression(C=c, max_iter=1000, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a warning about many classes appears before training
+        return model.fit(features, labels)
 
 
 def _shares(first: bytes, second: bytes) -> list[float]:

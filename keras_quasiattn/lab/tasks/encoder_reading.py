@@ -13,12 +13,15 @@ import tensorflow as tf
 from keras_quasiattn.attention.swapped_layer import STARTS
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.tasks.attention_options import attention_of
+from keras_quasiattn.lab.tasks.batches import in_batches
 from keras_quasiattn.lab.tasks.encoder import Encoder, load_encoder
 from keras_quasiattn.lab.tasks.encoder_model import (
     EncoderClassifier,
     limit_training,
     rates_by_depth,
+    read_by_logits,
     set_pretrained,
+    start_logits,
     with_attention,
 )
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER_FILE
@@ -28,6 +31,7 @@ from keras_quasiattn.lab.tasks.vocabulary_task import VOCABULARY_FILE, Vocabular
 from keras_quasiattn.models.blend_attention import BlendAttention, blends
 
 _MERGES = "merges.txt"
+_FITTED = 5_000  # training texts that the linear layer starts from, to take seconds
 _BLENDED = 0.5  # the share of the updates in which a blend moves
 
 
@@ -70,7 +74,9 @@ class EncoderReading(VocabularyTask):
             found = load_encoder(self.options.model["encoder"])
             encoder, self._pieces, self._merges = found
             self._encoder, self._vocabulary = encoder, self._pieces  # to count tokens with
-            self._encoder = dataclasses.replace(encoder, length=self._length(encoder.length))
+            self._encoder = dataclasses.replace(
+                encoder, length=self._length(encoder.length), compares=len(self.sides) == 2
+            )
         return self._pieces
 
     def _length(self, positions: int) -> int:
@@ -192,9 +198,14 @@ class EncoderReading(VocabularyTask):
     def _model(self, num_classes: int, start: str) -> keras.Model:
         options = self.options.model
         dropout = options["dropout"]
-        encoder = self._with_attention(self.encoder.build(dropout), start)
-        ids = self.tokenizer.end_id, dropout, self.encoder.padding_id
-        model = EncoderClassifier(encoder, num_classes, *ids)
+        model = EncoderClassifier(
+            self._with_attention(self.encoder.build(dropout), start),
+            num_classes,
+            separator_id=self.tokenizer.end_id,
+            dropout=dropout,
+            padding_id=self.encoder.padding_id,
+            compares=self.encoder.compares,
+        )
         limit_training(model, options["frozen_layers"], options["lora_rank"])
         return model
 
@@ -203,10 +214,25 @@ class EncoderReading(VocabularyTask):
         return with_attention(encoder, attention, start)
 
     def initialize(self, model: keras.Model) -> None:
-        """Give the encoder of a new run its pretrained weights."""
+        """Give the encoder of a new run its pretrained weights, and fit the layer after it."""
         encoder = self.encoder.pretrained(self.options.model["dropout"])
         start = self.options.model["attention_start"]
         set_pretrained(model, self._with_attention(encoder, start))
+        train = self._data.splits["train"]
+        train = train.where(np.arange(len(train)) % -(-len(train) // _FITTED) == 0)
+        balanced = self.options.training.class_weights == "balanced"
+        start_logits(model, self._read_by_logits(model, train), train.labels, balanced=balanced)
+
+    def _read_by_logits(self, model: keras.Model, texts: Any) -> np.ndarray:
+        """Return what the model's linear layer reads, (texts, features)."""
+        reader, columns = read_by_logits(model), list(texts.columns.values())
+
+        @tf.function(input_signature=[tf.TensorSpec((None,), tf.string)] * len(columns))
+        def read(*texts: tf.Tensor) -> dict[str, tf.Tensor]:
+            return {"read": reader(self._argument(*map(self._ids, texts)), training=False)}
+
+        lengths = [self._lengths(column) for column in columns]
+        return np.stack([one["read"] for one in in_batches(read, columns, lengths)])
 
     def callbacks(self, model: keras.Model) -> list[keras.callbacks.Callback]:
         """Return the callback that moves a blend in the first half of the updates."""
