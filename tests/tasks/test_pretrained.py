@@ -39,7 +39,7 @@ def task(texts_data: Path) -> Task:
 
 
 def test_the_hash_of_the_weights_is_recorded(task: Task) -> None:
-    encoder, vocabulary = load_encoder(str(FOLDER))
+    encoder, vocabulary, _ = load_encoder(str(FOLDER))
     assert encoder.sha256 == hashlib.sha256((FOLDER / "model.safetensors").read_bytes()).hexdigest()
     if encoder.sha256 == SHA256:
         assert (encoder.family, encoder.config["num_layers"]) == ("BertBackbone", 6)
