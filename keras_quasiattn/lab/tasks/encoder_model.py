@@ -127,7 +127,7 @@ def _scaled(x: Tensor) -> Tensor:
     """Return √width·x/‖x‖, (B, width), in float32; 0 stays 0 and gets no gradient."""
     x = ops.cast(x, "float32")
     square = ops.mean(ops.square(x), axis=-1, keepdims=True)
-    return x * ops.rsqrt(ops.maximum(square, 1e-12))  # as a layer of Keras, it has NaN gradients
+    return x * ops.rsqrt(ops.maximum(square, 1e-12))  # the gradient of Keras' layer is 1e12
 
 
 def with_attention(encoder: keras.Model, options: Mapping[str, Any], start: str) -> keras.Model:
