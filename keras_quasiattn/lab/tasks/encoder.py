@@ -42,8 +42,8 @@ class Encoder:
         byte_pairs: whether its tokenizer is RoBERTa's byte-level BPE.
         padding_id: the encoder's own padding id. A run exchanges it with 0: there padding is 0, and
             this id stands for the encoder's 0.
-        compares: whether the task's model compares the means of two texts. It is missing, and
-            False, in the first runs on pairs.
+        compares: whether the task's model compares the means of two texts. The first runs on pairs
+            have no such entry, and their models do not.
     """
 
     place: str

@@ -19,7 +19,6 @@ from keras_quasiattn.lab.tasks.encoder_model import (
     EncoderClassifier,
     limit_training,
     rates_by_depth,
-    read_by_logits,
     set_pretrained,
     start_logits,
     with_attention,
@@ -225,7 +224,8 @@ class EncoderReading(VocabularyTask):
 
     def _read_by_logits(self, model: keras.Model, texts: Any) -> np.ndarray:
         """Return what the model's linear layer reads, (texts, features)."""
-        reader, columns = read_by_logits(model), list(texts.columns.values())
+        reader = keras.Model(model.inputs, model.get_layer("logits").input)
+        columns = list(texts.columns.values())
 
         @tf.function(input_signature=[tf.TensorSpec((None,), tf.string)] * len(columns))
         def read(*texts: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -86,7 +86,7 @@ _MODELS: Mapping[str, Mapping[str, Any]] = {
 _UNUSED = {ENCODER: (*UNUSED, "null_token", "unit_norm")}
 # The mixture's log-probabilities would rank like the mean of its components.
 _RANKING = {name: options for name, options in _MODELS.items() if name != "mixture"}
-# Few pairs are right ones, so the loss rises while the order still improves.
+# On TrecQA, one seed, the least loss chose a MAP of .66 where a later checkpoint had .79.
 _RANKING[ENCODER] = {**_MODELS[ENCODER], "training.select": "map", "training.passes": 2}
 MODELS, RANK_MODELS = tuple(_MODELS), tuple(_RANKING)
 
