@@ -16,7 +16,6 @@ from keras_quasiattn.attention import by_rows
 from keras_quasiattn.core import recording
 from keras_quasiattn.core.arguments import check_options
 from keras_quasiattn.core.backend import runs_op_by_op
-from keras_quasiattn.core.compiled.choice import in_training_call
 from keras_quasiattn.core.masks import as_boolean_mask, causal_mask, combine_masks, pair_mask
 from keras_quasiattn.core.randomness import drop_weights
 from keras_quasiattn.core.score_bias import (
@@ -31,6 +30,7 @@ from keras_quasiattn.core.tensors import (
     check_features,
     check_lengths,
     dot_products,
+    in_training_call,
     weighted_sum,
 )
 
@@ -329,7 +329,8 @@ def for_any_length(
         may_be_large = in_training_call() and runs_op_by_op()
     else:  # JAX may trace with names instead of numbers
         may_be_large = all(isinstance(n, int) for n in sizes)
-        may_be_large = may_be_large and math.prod(sizes) > by_rows.large(query)
+        pairs = math.prod(sizes) if may_be_large else 0
+        may_be_large = pairs > by_rows.LARGE and pairs > by_rows.large(query)
     return functools.partial(by_rows.attend_by_rows, attend) if may_be_large else attend
 
 

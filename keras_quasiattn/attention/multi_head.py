@@ -18,7 +18,6 @@ from keras_quasiattn.core.arguments import (
     check_projected_shapes,
     check_rate,
 )
-from keras_quasiattn.core.compiled.choice import training_call
 from keras_quasiattn.core.masks import (
     as_boolean_mask,
     causal_mask,
@@ -35,6 +34,7 @@ from keras_quasiattn.core.masks import (
 from keras_quasiattn.core.positions import rotary_embedding
 from keras_quasiattn.core.quantized_parts import QuantizedParts
 from keras_quasiattn.core.score_bias import as_score_bias, check_score_bias, with_hidden_pairs
+from keras_quasiattn.core.tensors import training_call
 
 Tensor = Any
 Shape = tuple[int | None, ...]

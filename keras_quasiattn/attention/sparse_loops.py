@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 from numba import njit
 
-from keras_quasiattn.attention.sparse_tensors import BISECTIONS, LOWEST, sparse_weights_of_tensors
+from keras_quasiattn.attention.sparsemax import BISECTIONS, LOWEST, sparse_weights_of_tensors
 from keras_quasiattn.core.compiled.arrays import Array, empty, read_only
 from keras_quasiattn.core.compiled.call import Call, Shape, Tensor, named
 from keras_quasiattn.core.compiled.elementary import FAST, LOOP, raised

@@ -16,8 +16,14 @@ from keras_quasiattn.core.backend import (
     maximum,
     runs_op_by_op,
 )
-from keras_quasiattn.core.compiled.choice import are_few, by_amount, loops_may_run
-from keras_quasiattn.core.tensors import as_dtype, check_choice, check_features, compute_dtype
+from keras_quasiattn.core.compiled.choice import by_amount, loops_may_run
+from keras_quasiattn.core.tensors import (
+    are_few,
+    as_dtype,
+    check_choice,
+    check_features,
+    compute_dtype,
+)
 from keras_quasiattn.core.tiling import (
     broadcast_leading,
     empty_tiles,

@@ -1,11 +1,34 @@
-"""Check shapes of tensors, and multiply without losing precision."""
+"""What every attention asks of tensors: their shapes, exact products, whether a call trains."""
 
+import contextlib
+import math
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import keras
 from keras import ops
 
 Tensor = Any
+_training: ContextVar[bool] = ContextVar("training_call", default=False)
+
+
+@contextlib.contextmanager
+def training_call(training: bool | None) -> Iterator[None]:
+    """Mark the calls in the `with` block as training calls or not; None changes nothing.
+
+    Outside such blocks no call is a training call. Results never depend on it.
+    """
+    token = _training.set(_training.get() if training is None else bool(training))
+    try:
+        yield
+    finally:
+        _training.reset(token)
+
+
+def in_training_call() -> bool:
+    """Return whether the innermost `training_call` block marks training."""
+    return _training.get()
 
 
 def check_choice(value: Any, choices: Any, name: str) -> None:
@@ -58,6 +81,12 @@ def check_dropout(rate: float, seed: Tensor | None) -> None:
             "`keras.random.SeedGenerator(seed).next()`. "
             f"Received: dropout={rate}, dropout_seed=None"
         )
+
+
+def are_few(axes: Sequence[tuple[Tensor, int]], limit: int) -> bool:
+    """Return whether all lengths of (tensor, axis) are known and multiply to at most `limit`."""
+    lengths = [x.shape[axis] for x, axis in axes]
+    return all(isinstance(one, int) for one in lengths) and math.prod(lengths) <= limit
 
 
 def compute_dtype(*tensors: Tensor) -> str:

@@ -5,9 +5,9 @@ from typing import Any, cast
 import keras
 
 from keras_quasiattn.attention.base import make_attention
-from keras_quasiattn.core.compiled.choice import training_call
 from keras_quasiattn.core.masks import pair_mask, zero_padding
 from keras_quasiattn.core.recording import mark_visible
+from keras_quasiattn.core.tensors import training_call
 from keras_quasiattn.layers.dense import make_dense
 from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 

@@ -6,10 +6,10 @@ import keras
 
 from keras_quasiattn.attention.multi_head import ProjectionInitializer
 from keras_quasiattn.core.arguments import call_arguments, check_positive_integer
-from keras_quasiattn.core.compiled.choice import training_call
 from keras_quasiattn.core.configured import ConfiguredLayer
 from keras_quasiattn.core.masks import as_boolean_mask, check_sequence_mask, zero_padding
 from keras_quasiattn.core.recording import mark_visible
+from keras_quasiattn.core.tensors import training_call
 from keras_quasiattn.layers.dense import make_dense
 
 Tensor = Any

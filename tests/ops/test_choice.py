@@ -9,7 +9,7 @@ from tools import CODA_IMPLEMENTATIONS
 
 from keras_quasiattn import layers, ops
 from keras_quasiattn.attention.coda import choice
-from keras_quasiattn.core.compiled.choice import training_call
+from keras_quasiattn.core.tensors import training_call
 
 compiled = pytest.mark.skipif(
     "compiled" not in CODA_IMPLEMENTATIONS, reason="needs the extra `compiled`"

@@ -253,7 +253,7 @@ def test_few_scores_are_tensors(calls):
 def test_a_graph_that_does_not_know_the_lengths_chooses_when_it_runs(length, calls):
     import tensorflow as tf
 
-    from keras_quasiattn.core.compiled.choice import training_call
+    from keras_quasiattn.core.tensors import training_call
 
     shapes = [(None, None, None), (None, None, 4)]
     specs = [*map(tf.TensorSpec, shapes), tf.TensorSpec((None, 1, None), tf.bool)]

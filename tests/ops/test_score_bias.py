@@ -10,7 +10,7 @@ from weight_laws import WeightLaws
 
 from keras_quasiattn import ops
 from keras_quasiattn.attention.coda import choice
-from keras_quasiattn.core.compiled.choice import training_call
+from keras_quasiattn.core.tensors import training_call
 from keras_quasiattn.core.tiling import KEYS_PER_TILE
 
 IMPLEMENTATIONS = [name for name in CODA_IMPLEMENTATIONS if name != "compiled"]

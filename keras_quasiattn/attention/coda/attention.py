@@ -16,7 +16,6 @@ from keras_quasiattn.attention.coda.composition import Composition, Pairs
 from keras_quasiattn.attention.factors import Factor, check_factor, factor, factor_weights
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.core import recording
-from keras_quasiattn.core.compiled.choice import training_call
 from keras_quasiattn.core.masks import as_boolean_mask, causal_mask, combine_masks, sides
 from keras_quasiattn.core.randomness import drop_weights
 from keras_quasiattn.core.score_bias import as_score_bias, check_not_low, with_hidden_pairs
@@ -25,6 +24,7 @@ from keras_quasiattn.core.tensors import (
     check_dropout,
     check_features,
     check_lengths,
+    training_call,
     weighted_sum,
 )
 

@@ -10,8 +10,8 @@ from keras_quasiattn.core.backend import (
     on_accelerator,
     runs_op_by_op,
 )
-from keras_quasiattn.core.compiled.choice import INSTALLED, by_amount, in_training_call
-from keras_quasiattn.core.tensors import check_choice
+from keras_quasiattn.core.compiled.choice import INSTALLED, by_amount
+from keras_quasiattn.core.tensors import check_choice, in_training_call
 from keras_quasiattn.core.tiling import sizes_are_symbolic
 
 Tensor = Any

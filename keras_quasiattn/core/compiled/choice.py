@@ -1,10 +1,8 @@
 """Where compiled loops may run, and for how much work: calling them takes about a millisecond."""
 
-import contextlib
 import importlib.util
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from keras import ops
@@ -16,36 +14,12 @@ from keras_quasiattn.core.backend import (
     on_accelerator,
     runs_op_by_op,
 )
+from keras_quasiattn.core.tensors import in_training_call
 from keras_quasiattn.core.tiling import sizes_are_symbolic
 
 Tensor = Any
 # What compiles for CPUs, and for GPUs.
 INSTALLED = {name for name in ("numba", "triton") if importlib.util.find_spec(name)}
-_training: ContextVar[bool] = ContextVar("training_call", default=False)
-
-
-@contextlib.contextmanager
-def training_call(training: bool | None) -> Iterator[None]:
-    """Mark the calls in the `with` block as training calls or not; None changes nothing.
-
-    Outside such blocks no call is a training call. Results never depend on it.
-    """
-    token = _training.set(_training.get() if training is None else bool(training))
-    try:
-        yield
-    finally:
-        _training.reset(token)
-
-
-def in_training_call() -> bool:
-    """Return whether the innermost `training_call` block marks training."""
-    return _training.get()
-
-
-def are_few(axes: Sequence[tuple[Tensor, int]], limit: int) -> bool:
-    """Return whether all lengths of (tensor, axis) are known and multiply to at most `limit`."""
-    lengths = [x.shape[axis] for x, axis in axes]
-    return all(isinstance(one, int) for one in lengths) and math.prod(lengths) <= limit
 
 
 def loops_may_run(*tensors: Tensor) -> bool:
