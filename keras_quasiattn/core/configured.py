@@ -1,4 +1,4 @@
-"""Configurations that follow from the arguments of a constructor, and the base class of layers."""
+"""Configurations derived from constructor arguments, and the base class of layers."""
 
 import inspect
 from typing import Any
@@ -11,7 +11,7 @@ from keras_quasiattn.core.quantized_parts import QuantizedParts
 class Configured:
     """Mixin, listed first, for layers, metrics and losses whose arguments are attributes.
 
-    The configuration holds the attribute of each argument's name.
+    For each argument, the configuration holds the attribute of the same name.
     """
 
     def get_config(self) -> dict[str, Any]:

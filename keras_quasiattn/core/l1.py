@@ -117,7 +117,7 @@ def _flattened(
 ) -> Tensor:
     """Return (..., T, S) from a function of x (B, T, F), y (B, S, F) and perhaps weights (B, 1, F).
 
-    With weights of one value for all of B, their gradient is the sum over B.
+    If all of B share the weights, their gradient is the sum over B.
     """
     lead = broadcast_leading([x, y])
     target, source, features = ops.shape(x)[-2], ops.shape(y)[-2], x.shape[-1]
@@ -134,8 +134,8 @@ def blockwise_distances(x: Tensor, y: Tensor, *weights: Tensor) -> Tensor:
     count = tile_count(source, size)
 
     def tiles(x: Tensor, y: Tensor, *weights: Tensor) -> DistanceTiles:
-        # (1, count · size, 1), 0 for keys that only fill the last tile. Made here, because on JAX
-        # a function with a gradient of its own must not capture a tensor of a loop around it.
+        # (1, count · size, 1), 0 for keys that only fill the last tile. Made here, because on JAX a
+        # function with a custom gradient must not capture a tensor of a surrounding loop.
         real = pad_axis(ops.ones((1, source, 1), dtype=x.dtype), 1, count * size)
         return DistanceTiles(x, pad_axis(y, 1, count * size), real, size, *weights)
 
@@ -287,8 +287,9 @@ class DistanceTiles:
     would lose precision by cancellation. Where the backend has a kernel for the distance, it serves
     features without weights.
 
-    x is (B, T, F) and y (B, S, F) with zeros at masked keys, S a multiple of `size`, the keys of a
-    tile, perhaps a tensor; `real` (B or 1, S, 1) is 1 where a key is real. `weights` are (B, 1, F).
+    x is (B, T, F), and y (B, S, F) with zeros at masked keys. S is a multiple of `size`, the number
+    of keys in a tile, which may be a tensor. `real` (B or 1, S, 1) is 1 where a key is real.
+    `weights` are (B, 1, F).
     """
 
     def __init__(

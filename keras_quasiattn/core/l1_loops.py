@@ -22,7 +22,7 @@ _COLUMNS = 256  # of a block, so that its arrays fit the second-level cache
 def _scale(x: Any, weights: Any, shift: Any, out: Any, positive: Any) -> None:
     """Write |weight| · (x − shift) to `out` (B, F, L or more), the features with weights < 0 last.
 
-    `positive` (B,) gets the number of the others.
+    Write the number of the others to `positive` (B,).
     """
     for b in range(x.shape[0]):
         place = 0
@@ -41,8 +41,8 @@ def _scale(x: Any, weights: Any, shift: Any, out: Any, positive: Any) -> None:
 def _forward(x: Any, y: Any, positive: Any, first: int, count: int, sums: Any, out: Any) -> None:
     """Write the distances of share `first` of `count` shares of the blocks of rows.
 
-    x and y are from `_scale`, padded. The distance over the first `positive[b]` features counts as
-    it is, the one over the others as negative.
+    x and y are from `_scale`, padded. The distance over the first `positive[b]` features is added,
+    the distance over the others subtracted.
     """
     blocks = x.shape[2] // ROWS
     items = x.shape[0] * blocks
@@ -63,7 +63,7 @@ def _forward(x: Any, y: Any, positive: Any, first: int, count: int, sums: Any, o
 def _backward(
     x: Any, y: Any, g: Any, first: int, count: int, factors: Any, of_x: Any, of_y: Any
 ) -> None:
-    """Write Σ_s g·sign(x − y) to `of_x`, and add −Σ_t of the same terms to `of_y`, of one share.
+    """For one share, write Σ_s g·sign(x − y) to `of_x` and add −Σ_t of the terms to `of_y`.
 
     x, y and both results are padded, (B, T or S, F).
     """
@@ -137,7 +137,7 @@ class DistanceCall(Call):
     ) -> Sequence[Array]:
         """Return the gradients of x, y and the weights.
 
-        That of the weights follows from the others:
+        The weights' gradient follows from the others:
         Σ_ts g·|x − y| = Σ_t x·(Σ_s g·sign(x − y)) + Σ_s y·(Σ_t g·sign(y − x)).
         """
         x, y, weights = arrays

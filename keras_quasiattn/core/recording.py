@@ -15,8 +15,8 @@ class Recorded(NamedTuple):
 
     `values` are (..., T, S), with T = 1 where one row serves all queries, or (..., T) where a
     sequence is pooled; those at pairs that are not `visible` are meaningless. `label` names the
-    matrix as in the paper, such as "tanh(E)", and `sequences` names those of the rows and the
-    columns, where `attention.probe.with_sequences` has added them.
+    matrix as in the paper, such as "tanh(E)", and `sequences` names the sequences of the rows and
+    the columns, if `attention.probe.with_sequences` has added them.
     """
 
     values: Tensor
@@ -37,7 +37,8 @@ def recording() -> Iterator[Recording]:
     """Collect the matrices that ops compute in the `with` block, by name, such as "weights".
 
     Ops that otherwise compute a matrix tile by tile compute it whole; outputs do not change. A
-    nested recording collects into its own dictionary only. In a graph, the tensors belong to it.
+    nested recording collects into its own dictionary only. In a graph, the recorded tensors belong
+    to that graph.
 
     >>> from keras_quasiattn import ops
     >>> x = np.ones((1, 2, 4), "float32")

@@ -81,5 +81,5 @@ def with_hidden_pairs(
 
 
 def add_score_bias(scores: Tensor, bias: Tensor, mask: Tensor | None) -> Tensor:
-    """Add `bias` to `scores` (..., T, S); what it holds where the mask is False has no effect."""
+    """Add `bias` to `scores` (..., T, S); its values where the mask is False have no effect."""
     return scores + zero_masked(ops.cast(bias, scores.dtype), mask)

@@ -5,7 +5,8 @@
 - `arctan(x)`, `cos(x)`, `sin(x)`, `tanh(x)`, `maximum(x, y)`: elementwise, in the precision of
   their input.
 - `cumsum(x)`: sums of the entries up to each, along the last axis, in the precision of its input.
-- `highest(x, least)`: the maximum of `least` and of x over its last axis, kept; x may be empty.
+- `highest(x, least)`: the maximum of `least` and `x` over its last axis, which is kept; `x` may be
+  empty.
 - `in_turn(calls, inputs)`: the outputs of each call. If the backend would run calls at once, they
   run one at a time, forward and backward, so that only one call's tensors are in memory.
 - `l1_distances(x, y)`, `l1_gradients(x, y, upstream)`: for (B, T, F) and (B, S, F), by a kernel of
@@ -15,8 +16,8 @@
   training call; `torch.compile` cannot trace it.
 - `known_content(x)`: `x` as an array, or None while it is traced, or on another device.
 - `loop(lower, upper, body, start)`: `keras.ops.fori_loop` whose steps run one after the other.
-- `map_tiles(function, count, tiles, shared)`: call function(index, **tile, **shared) for one index
-  after the other and stack the results; the first axis of `tiles` has length `count`. The backward
+- `map_tiles(function, count, tiles, shared)`: call function(index, **tile, **shared) for each index
+  in turn and stack the results; the first axis of `tiles` has length `count`. The backward
   pass recomputes each tile.
 - `may_branch(x)`: whether branching on the content of `x` is cheaper than computing both branches.
 - `on_accelerator(x)`: whether `x` is, or will be, on a GPU or TPU.

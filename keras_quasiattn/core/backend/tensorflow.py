@@ -40,7 +40,7 @@ def known_content(x: Tensor) -> np.ndarray | None:
 
 
 def may_branch(x: Tensor) -> bool:
-    """Return True unless XLA compiles the graph, because XLA fuses what a branch would save."""
+    """Return True unless XLA compiles the graph: XLA fuses the work that a branch would skip."""
     return runs_op_by_op()
 
 
@@ -64,8 +64,8 @@ def obstacle_to_loops(x: Tensor, features: int) -> str | None:
 def keeps_loops(training: Callable[[], bool]) -> bool:
     """Return True in eager mode, in training steps, and in Keras' own step functions.
 
-    Such graphs are never exported, and run on another machine only if the distribution strategy has
-    one. Any other graph may be exported.
+    Such graphs are never exported, and run on another machine only if the distribution strategy
+    uses one. Any other graph may be exported.
     """
     if tf.executing_eagerly():
         return True
@@ -141,7 +141,7 @@ def in_turn(
 ) -> list[tuple[Tensor, ...]]:
     """Run the calls one after the other, forward and backward, and return their outputs.
 
-    Each call passes a token to the next one, and the gradient of the token back.
+    Each call passes a token to the next one, and the token's gradient back to the previous one.
     """
     token, results = tf.zeros(()), []
     for call, given in zip(calls, inputs, strict=True):
@@ -153,7 +153,7 @@ def in_turn(
 
 @tf.custom_gradient
 def _begin(token: Tensor, *inputs: Tensor) -> WithGradient:
-    """Make the inputs wait for the token, and in the backward pass its gradient for theirs."""
+    """Make the inputs wait for the token; backward, its gradient waits for theirs."""
 
     def gradient(upstream: Tensor, *upstreams: Tensor) -> tuple[Tensor, ...]:
         return (*_after(upstreams, upstream), *upstreams)
@@ -163,7 +163,7 @@ def _begin(token: Tensor, *inputs: Tensor) -> WithGradient:
 
 @tf.custom_gradient
 def _end(token: Tensor, *outputs: Tensor) -> WithGradient:
-    """Make the token wait for the outputs, and in the backward pass their gradients for its own."""
+    """Make the token wait for the outputs; backward, their gradients wait for its own."""
 
     def gradient(upstream: Tensor, *upstreams: Tensor) -> tuple[Tensor, ...]:
         return (upstream, *_after([upstream], *upstreams))

@@ -73,7 +73,7 @@ _CAPABILITY, _MOST_FEATURES = 9, 512
 
 def obstacle_to_loops(x: Tensor, features: int) -> str | None:
     """Say why compiled code cannot run: the device, or a graph made for other programs."""
-    # Keras infers shapes from tensors without a name for their device, or on "meta".
+    # Keras infers shapes with tensors that have no device or are on "meta".
     device = getattr(x, "device", None)
     if device is not None and device.type not in ("cpu", "cuda", "meta"):
         return f"runs on CPUs and NVIDIA GPUs only. Received: a tensor on {str(device)!r}"
@@ -99,7 +99,8 @@ def obstacle_to_loops(x: Tensor, features: int) -> str | None:
 def keeps_loops(training: Callable[[], bool]) -> bool:
     """Return True unless `torch.func` transforms the call, which it cannot do with loops.
 
-    A graph by `torch.compile` stays in the process. PyTorch has no public name for the level.
+    A graph that `torch.compile` makes stays in this process. PyTorch has no public way to detect a
+    transform.
     """
     if torch.compiler.is_compiling():
         return True

@@ -1,4 +1,4 @@
-"""Arrays as compiled loops and backends take them."""
+"""Arrays in the form that compiled loops and backends take."""
 
 import math
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ _ALIGNMENT = 64  # bytes
 
 
 def whole(length: int, size: int) -> int:
-    """Return the least multiple of `size` from `length` on."""
+    """Return the smallest multiple of `size` that is at least `length`."""
     return -(-length // size) * size
 
 

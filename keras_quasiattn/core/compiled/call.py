@@ -1,4 +1,4 @@
-"""What a backend must know of a call of compiled code: its arrays, its results and its gradients.
+"""A call of compiled code, as a backend sees it: arrays, results and gradients.
 
 It imports no compiler: GPUs need Triton, and CPUs Numba.
 """
@@ -22,10 +22,11 @@ Shape = Sequence[Any]
 class Call:
     """The options of one call: a frozen dataclass of numbers, texts, None and tuples of them.
 
-    The arrays follow in the order of `names`, which have gradients, and `masks`, which have none.
-    All have the same first axis B, but for a mask "full_mask" (masks, ...), of which "full_index"
-    (B,) says where that of each of B is. `may_be_tensors` says whether a program that leaves this
-    process may compute with tensors instead; otherwise it is an error that says `way_out`.
+    Its arrays are passed in order: those in `names`, which have gradients, then those in `masks`,
+    which have none. They share the first axis B, except "full_mask" (masks, ...); "full_index" (B,)
+    holds the index of the mask in it for each of B. `may_be_tensors` says whether a program that
+    leaves this process may compute with tensors instead; if not, exporting it is an error that
+    suggests `way_out`.
     """
 
     names: tuple[str, ...]
@@ -34,7 +35,7 @@ class Call:
     way_out: str = "call with training=False"
 
     def output_shapes(self, shapes: Sequence[Shape]) -> list[tuple[Any, ...]]:
-        """Return the shapes of the outputs, from those of the arrays with gradients."""
+        """Return the shapes of the outputs, from the shapes of the arrays with gradients."""
         raise NotImplementedError
 
     def forward(
@@ -53,21 +54,21 @@ class Call:
         out: Sequence[Array] | None = None,
         spread: Spread = over_cores,
     ) -> Sequence[Array]:
-        """Return a gradient for each of `names` from those of the outputs, or write it to `out`."""
+        """Return a gradient for each of `names` from the outputs' gradients, or write to `out`."""
         raise NotImplementedError
 
     def with_tensors(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
-        """Return the outputs, computed with tensors of the backend."""
+        """Compute the outputs with tensors of the backend."""
         raise NotImplementedError
 
 
 def named(call: Call, arrays: Sequence[Any]) -> dict[str, Any]:
-    """Return the arrays of a call by their names."""
+    """Return the arrays of a call by name."""
     return dict(zip((*call.names, *call.masks), arrays, strict=True))
 
 
 def written(call: Call) -> str:
-    """Return a call as the text that `read` reads; `torch.compile` can trace this."""
+    """Return a call as text for `read`; `torch.compile` can trace this."""
     fields = tuple(getattr(call, one.name) for one in dataclasses.fields(call))  # type: ignore[arg-type]
     return f"{type(call).__module__} {type(call).__name__} {fields!r}"
 

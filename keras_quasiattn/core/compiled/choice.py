@@ -18,12 +18,12 @@ from keras_quasiattn.core.tensors import in_training_call
 from keras_quasiattn.core.tiling import sizes_are_symbolic
 
 Tensor = Any
-# What compiles for CPUs, and for GPUs.
+# The installed compilers: Numba for CPUs, Triton for GPUs.
 INSTALLED = {name for name in ("numba", "triton") if importlib.util.find_spec(name)}
 
 
 def loops_may_run(*tensors: Tensor) -> bool:
-    """Return whether loops may compute from `tensors` on the CPU, in what is called now."""
+    """Return whether the current call may compute from `tensors` with loops on the CPU."""
     return (
         "numba" in INSTALLED
         and not sizes_are_symbolic(*tensors)
@@ -52,7 +52,7 @@ def by_amount(
         return many(*given)
     # As floats: the product may overflow 32-bit integers.
     amount = math.prod(ops.cast(ops.shape(x)[axis], "float32") for x, axis in axes)
-    # Copied, because a gradient that a branch defines may use its own tensors only.
+    # Copied, because a gradient defined in a branch may only use tensors of that branch.
     return ops.cond(
         amount <= limit, lambda: few(*map(ops.copy, given)), lambda: many(*map(ops.copy, given))
     )

@@ -62,7 +62,7 @@ def _shapes(*operands: Any, call: Call, backward: bool) -> list[Any]:
     tensors = _split(operands, call)[1]
     if backward:
         return [x.update(weak_type=False) for x in tensors]
-    # Updated, an array varies over the same axes of a mesh as before.
+    # `update` keeps the mesh axes over which the array varies.
     shapes = call.output_shapes([x.shape for x in tensors])
     return [tensors[0].update(shape=shape, weak_type=False) for shape in shapes]
 
@@ -122,7 +122,7 @@ ad.primitive_jvps[_calls] = _derivative
 
 
 def _batch(operands: Sequence[Tensor], axes: Sequence[Any], *, call: Call, backward: bool) -> Any:
-    """Merge the new axis of all operands with their first."""
+    """Merge the new axis of each operand with its first axis."""
     count = next(x.shape[a] for x, a in zip(operands, axes, strict=True) if a is not None)
     lead = [
         x[None] if axis is None else jnp.moveaxis(x, axis, 0)

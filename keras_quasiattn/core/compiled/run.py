@@ -24,7 +24,7 @@ def shared_mask(mask: Tensor, lead: tuple[Any, ...]) -> dict[str, Tensor]:
     """Return the masks of a call for a mask that broadcasts to (*lead, T, S).
 
     One mask may serve several batches or heads. It is passed once, in "full_mask" (masks, T or 1, S
-    or 1), with the index of its mask for each of B in "full_index".
+    or 1), with the index of the mask for each of B in "full_index".
     """
     shape = (1,) * (len(lead) + 2 - len(mask.shape)) + tuple(ops.shape(mask))
     count = leading_size(shape[:-2])

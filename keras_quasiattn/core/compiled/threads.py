@@ -12,7 +12,7 @@ Spread = Callable[[Share, int], None]
 
 
 def over_cores(share: Share, most: int) -> None:
-    """Call `share` on this thread and on those of a pool, at most one for each core."""
+    """Call `share` on this thread and on the threads of a pool, at most one per core."""
     count = max(1, min(_cores(), most))
     others = [_workers().submit(share, number, count) for number in range(1, count)]
     share(0, count)

@@ -1,6 +1,6 @@
-"""PyTorch operators that run compiled code, and that `torch.compile` leaves unchanged.
+"""PyTorch operators that run compiled code and that `torch.compile` leaves unchanged.
 
-They run Numba's loops on CPUs, and on NVIDIA GPUs the kernels that the call brings along.
+They run Numba's loops on CPUs, and the call's own kernels on NVIDIA GPUs.
 """
 
 import ctypes
@@ -26,7 +26,8 @@ def outputs(call: Call, tensors: list[Tensor], masks: list[Tensor]) -> Sequence[
 class _Outputs(torch.autograd.Function):
     """The operators as one differentiable function.
 
-    Tensors compute second derivatives, if the call may be computed with them. Forward mode fails.
+    Second derivatives are computed with tensors, if the call allows it (`may_be_tensors`).
+    Forward-mode differentiation fails.
     """
 
     @staticmethod
@@ -52,7 +53,7 @@ class _Outputs(torch.autograd.Function):
 def _slopes(
     call: Call, upstreams: Sequence[Tensor], tensors: Sequence[Tensor], inputs: Sequence[Tensor]
 ) -> list[Tensor | None]:
-    """Return the gradients of the inputs, which have gradients themselves, by tensors."""
+    """Compute the gradients of the inputs with tensors, which can be differentiated again."""
     outputs, wanted = call.with_tensors(tensors), [x for x in inputs if x.requires_grad]
     found = iter(torch.autograd.grad(outputs, wanted, upstreams, create_graph=True))
     return [next(found) if x.requires_grad else None for x in inputs]
@@ -112,7 +113,7 @@ def _arrays(tensors: Sequence[Tensor]) -> list[Any]:
 
 
 def _over_team(share: Share, most: int) -> None:
-    """Call `share` on PyTorch's own threads, which would take the cores from those of a pool."""
+    """Call `share` on PyTorch's own threads, because a second pool would compete for the cores."""
     count = max(1, min(torch.get_num_threads(), most))
     team = _team()
     if count == 1 or team is None:
@@ -122,7 +123,7 @@ def _over_team(share: Share, most: int) -> None:
 
     def run(_: Any) -> None:
         try:
-            share(number(), size())  # there may be fewer than asked for, as in another team
+            share(number(), size())  # a nested team may have fewer threads
         except BaseException as error:  # C code would only print it
             errors.append(error)
 
@@ -136,7 +137,7 @@ _BODY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 @cache
 def _team() -> tuple[Any, Any, Any] | None:
-    """Return what runs a team, numbers a thread in it and counts them, in PyTorch's own OpenMP."""
+    """Return three functions of PyTorch's own OpenMP: run a team, thread number, team size."""
     library = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
     try:
         loaded = ctypes.CDLL(str(library))

@@ -91,9 +91,9 @@ Term = Callable[[Any, _Matrix, Any, Any, Any], Any]
 
 
 def _sums(term: Term, meaning: str, *, adds: bool = False, scale: float = 1.0) -> Any:
-    """Return a compiled function (x, y, sums) that puts `meaning` into `sums`, or adds it to them.
+    """Return a compiled function (x, y, sums) that writes to `sums`, or adds to it if `adds`.
 
-    `term` adds `scale` times a term of x[r, f] and y[f, c] to a sum.
+    `term` adds `scale` times a term of x[r, f] and y[f, c] to a sum. `meaning` is the docstring.
     """
 
     def accumulate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -145,8 +145,8 @@ def _half_difference(builder: Any, like: _Matrix, left: Any, right: Any, total: 
     # |left − right|: the sign bit is cleared.
     bits = builder.bitcast(builder.fsub(left, right), like.bits)
     size = builder.bitcast(builder.and_(bits, like.constant(like.sign_bit - 1)), like.vector)
-    # Halving is exact, and makes the sum a multiply-add: some processors have other units for
-    # these than for the difference, and then both work at once.
+    # Halving is exact and makes the sum a multiply-add. On some processors that runs in other units
+    # than the difference, at the same time.
     return _multiply_add(builder, size, ir.Constant(like.vector, [0.5] * like.lanes), total)
 
 

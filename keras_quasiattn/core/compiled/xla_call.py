@@ -119,9 +119,9 @@ def _run(text: str, frame: Any) -> None:
         call.forward(arrays, out)
 
 
-# While Python ends, JAX waits for its programs and holds the lock that Python code needs: then
-# nothing may enter Python any more. So XLA calls machine code, which counts the calls that are in
-# Python and asks whether it may.
+# When Python exits, JAX waits for its programs while it holds the GIL, so no call may enter Python
+# any more. XLA therefore calls machine code, which checks for this and counts the calls that are in
+# Python.
 _calls, _ended = np.zeros(1, np.int64), np.zeros(1, np.int64)
 
 
