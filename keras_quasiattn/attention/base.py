@@ -79,8 +79,8 @@ class Attention:
             its own scores; a rotary embedding rotates each part separately.
         cross_attention_options: options used when queries arrive one after another and all keys are
             known; with them queries do not affect each other.
-        products_per_pair: number of products or differences of vectors for each pair, and
-        further_per_pair: number of further operations, as `operations` counts them.
+        products_per_pair: number of products or differences of vectors for each pair.
+        further_per_pair: number of further operations for each pair; see `operations`.
         search_space: the values that a hyperparameter search tries for each option.
         export_note: what an export costs if the attention is slower there than in this process.
     """
@@ -189,10 +189,10 @@ class Attention:
     ) -> int:
         """Count the operations of scores, weights and weighted sums.
 
-        A pair counts `products_per_pair` times D, V to add its value, and `further_per_pair`. A
-        multiplication or a difference counts as one operation together with the addition after it.
-        Functions of single weights, such as exp, tanh and divisions, are left out, and so are
-        masks, means and projections.
+        A pair costs D for each of its `products_per_pair`, V to add its value, and
+        `further_per_pair`. A multiplication or a difference counts as one operation together with
+        the addition after it. Functions of single weights, such as exp, tanh and divisions, are
+        left out, and so are masks, means and projections.
 
         Args:
             queries: T.

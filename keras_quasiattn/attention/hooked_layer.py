@@ -12,7 +12,7 @@ from keras_quasiattn.attention.softmax import softmax_attention
 from keras_quasiattn.core.quantized_parts import QuantizedParts
 
 HOOK = "_compute_attention"
-# What Keras calls the method with; that of another layer may take fewer arguments, not more.
+# The arguments with which Keras calls the method; another layer's may take fewer, not more.
 _ARGUMENTS = ("query", "key", "value", "attention_mask", "return_attention_scores", "training")
 _OF_KERAS = ("_compute_attention", "_masked_softmax")
 
@@ -95,7 +95,7 @@ def _numbers(start: int, length: int, heads: int, size: int) -> np.ndarray:
 
 
 def hook(layer: Any, make: Any) -> None:
-    """Replace a layer's attention method by that of the multi-head layer from `make`."""
+    """Replace a layer's attention method with the one of the multi-head layer from `make`."""
     parameters = inspect.signature(getattr(layer, HOOK)).parameters
     drops = "training" in parameters  # otherwise the layer drops something else
     made = make(

@@ -613,7 +613,7 @@ class AttentionAxes:
     """The axes of projected tensors (B, d1, …, dn, N, H) that attention runs over.
 
     The other d are called free. Ops receive the attended axes flattened to one, of length T for
-    queries and S for keys. `rank` is that of a projected tensor, and `axes` are counted as in
+    queries and S for keys. `rank` is the rank of a projected tensor, and `axes` are counted as in
     `keras.layers.MultiHeadAttention`; one that is not between batch and features is a `ValueError`.
     """
 
@@ -889,8 +889,8 @@ def projected(dense: keras.layers.EinsumDense, x: Tensor) -> Tensor:
     All positions are passed as those of a single example, because TensorFlow would multiply the
     examples one by one. On TensorFlow `keras.ops.add` (3.15.1) treats an operand with one long axis
     as a bias of axis 1 if the lengths match: with T = N, a bias (N, 1) was added along T. So x is
-    padded by one position, which is cut off afterwards. The final reshape corrects that
-    `keras.ops.einsum` turns 0 examples into 1 if there are no positions.
+    padded by one position, which is cut off afterwards. If there are no positions,
+    `keras.ops.einsum` turns 0 examples into 1; the final reshape undoes that.
     """
     inputs, outputs = dense.equation.replace(",", "->").split("->")[::2]
     count = sum(axis in outputs for axis in inputs)  # of axes of examples and positions

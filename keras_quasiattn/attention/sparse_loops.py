@@ -103,7 +103,7 @@ def _newton(x: Any, mean: Any, count: Any, power: Any) -> Any:
 
 @njit(**LOOP)
 def _bisected(x: Any, power: Any, steps: int) -> Any:
-    """Return τ for any power, by bisection of the highest weight (−τ)^power."""
+    """Return τ for any power, bisecting on the highest weight (−τ)^power."""
     one, highest, step = x.dtype.type(1), x.dtype.type(0), x.dtype.type(0.5)
     for _ in range(steps):
         middle = highest + step

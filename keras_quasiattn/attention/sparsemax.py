@@ -137,8 +137,8 @@ def sparse_weights_of_tensors(
 
     The highest entry of x = (α − 1)·(z − highest z) is 0, and τ is between −1 and 0. Bisection
     finds a lower bound, from which Newton's method cannot overshoot if the sum of the weights is a
-    convex decreasing function of τ; otherwise bisection continues. No sorting is needed, which
-    compiled code does slowly. The gradients are those of the exact solution.
+    convex decreasing function of τ; otherwise bisection continues. No sorting is needed, which is
+    slow in compiled code. The gradients are those of the exact solution.
     """
     x, power = below_highest(scores, mask, alpha - 1), 1 / (alpha - 1)
     fixed, fixed_power, bisections = ops.stop_gradient(x), power, _BISECTIONS_IF_STEEP
@@ -162,7 +162,7 @@ def sparse_weights_of_tensors(
 
 
 def _bisected(x: Tensor, power: float | Tensor) -> Tensor:
-    """Return τ (..., 1) in full precision, by bisection of the highest weight (−τ)^power ≥ 1/S."""
+    """Return τ (..., 1) in full precision, bisecting on the highest weight (−τ)^power ≥ 1/S."""
     highest = ops.zeros_like(_total(x))
     for step in range(1, BISECTIONS[keras.backend.standardize_dtype(x.dtype)] + 1):
         middle = highest + 0.5**step

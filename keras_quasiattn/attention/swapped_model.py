@@ -12,7 +12,7 @@ from keras_quasiattn.attention.swapped_layer import Swap
 
 @keras.saving.register_keras_serializable("keras_quasiattn")
 class SwappedModel:
-    """Mixin, listed first, for such a copy; saved as original class, arguments and swap."""
+    """Mixin, listed first, for a copied model; saved as original class, arguments and swap."""
 
     _swap: Swap
     _serialized: dict[str, Any]

@@ -99,7 +99,7 @@ def local_attention(
     p = S·center;  α_s = softmax(e)_s over real positions s with |s − p| ≤ D, times
     exp(−(s − p)²/(2σ²)), σ = D/2;  r = Σ_s α_s·h_s
 
-    D is the window and e the scores of `ops.soft_attention`. As in the source, α is not normalised
+    D is the window and e the scores of `ops.soft_attention`. As in the source, α is not normalized
     again after the Gaussian. S and s count real positions only, so padding has no effect anywhere.
     A sequence without real positions gives all zeros.
 

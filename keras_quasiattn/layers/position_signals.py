@@ -135,8 +135,9 @@ class RelativePositionBias(ConfiguredLayer):
     bias[n, t, s] = table[bucket(s − t), n]
 
     Each short distance has its own bucket; longer ones share buckets whose width grows
-    logarithmically, and all from `max_distance` on the last. Pass the result as `attention_bias` to
-    multi-head layers; one bias may serve all blocks, as in T5. The table starts at 0.
+    logarithmically, and all from `max_distance` on share the last one. Pass the result as
+    `attention_bias` to multi-head layers; one bias may serve all blocks, as in T5. The table starts
+    at 0.
 
     Args:
         num_heads: positive integer N.

@@ -34,8 +34,8 @@ class BlendAttention(keras.callbacks.Callback):
             not know how many batches an epoch has. Defaults to None.
 
     Raises:
-        ValueError: a `share` or `updates` out of range, a number of batches that is not known, or a
-            model without attention to move.
+        ValueError: a `share` or `updates` out of range, an unknown number of batches, or a model
+            without attention to move.
 
     Example:
     >>> from keras_quasiattn.models import swap_attention

@@ -32,7 +32,7 @@ def swap_attention(
     """Copy a model with its attention replaced by `MultiHeadCoDA` or another multi-head layer.
 
     The copy replaces `keras.layers.MultiHeadAttention`, `keras.layers.GroupQueryAttention` and this
-    package's multi-head layers wherever they stand: in the model, in nested models, in this
+    package's multi-head layers wherever they occur: in the model, in nested models, in this
     package's blocks and Transformers, and in layers of your own or of other packages that hold them
     as attributes, or in lists, tuples or dictionaries that are attributes. Layers that attend in a
     method `_compute_attention` get another method: subclasses of Keras' layer that inherit it, such
@@ -55,7 +55,7 @@ def swap_attention(
     - "blend": (1 − s) · old + s · new, where `BlendAttention` moves s from 0 to 1 during training.
       After that the layers cost as much as the new attention alone.
 
-    The copy keeps what cannot be replaced, and a warning names it with the reason: other people's
+    The copy keeps what cannot be replaced, and a warning names it with the reason: third-party
     subclasses of `MultiHeadAttention` with another softmax, `keras.layers.Attention` and
     `AdditiveAttention`, which have no heads, and attention held or computed in another way.
 

@@ -71,9 +71,9 @@ def show(
         A view that a notebook shows, with `save(file)` and `figure(number, head)`.
 
     Raises:
-        ValueError: `layer` is no Keras layer, no such attention layer was called, `tokens` are not
-            lists, a list has a different length from every sequence, or the batch has no example
-            `index`.
+        ValueError: `layer` is not a Keras layer, no such attention layer was called, `tokens` are
+            not lists, a list has a different length from every sequence, or the batch has no
+            example `index`.
         UserError: on display, if jinja2 (or for `figure` matplotlib) is not installed.
 
     Example:

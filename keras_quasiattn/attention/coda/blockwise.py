@@ -34,8 +34,8 @@ def blockwise_sums(
     """Return M · value, and Mᵀ · other_value if it is given, in memory linear in T and S.
 
     A factor `alpha` or `beta` that varies along S is broadcast to (..., T, S) all the same.
-    `compiled` uses compiled loops instead of tiles of tensors, which may still serve a program that
-    cannot hold loops if it `may_be_tensors`.
+    `compiled` uses compiled loops instead of tiles of tensors; if `may_be_tensors`, a program that
+    cannot hold loops still uses the tiles.
     """
     dtype = compute_dtype(pairs.query, pairs.key, pairs.distance_query, pairs.distance_key)
     target, source = ops.shape(pairs.query)[-2], ops.shape(pairs.key)[-2]

@@ -19,7 +19,7 @@ Observe = Callable[[Tensor, Tensor, Tensor | None], tuple[Tensor, Tensor]]
 SCALES = {"alpha": "alpha_scale", "beta": "beta_scale"}  # names of the weights
 
 _active: ContextVar[bool] = ContextVar("calibrating", default=False)
-# Sees the pairs while `calibrate_attention` runs.
+# Receives the pairs while `calibrate_attention` runs.
 observe: ContextVar[Observe | None] = ContextVar("observe_pairs", default=None)
 _NO_NUMBERS = "`calibrate_attention` needs numbers: call it eagerly, outside of graphs."
 _HALVINGS = 60
@@ -30,9 +30,10 @@ def calibrate_attention(layer: keras.Layer, *args: Any, **kwargs: Any) -> None:
     """Set the scales of every CoDA in a built layer or model that has `scaling="calibrated"`.
 
     One call with these arguments, without dropout, sets both scales of each head in the order of
-    the layers: E gets the standard deviation α over the visible pairs, and the mean of 2·sigmoid(N)
-    gets ½ for β = 1. Call it eagerly with the first batch, before training. A head whose products
-    are all equal or not finite, or whose distances are all 0 or not finite, keeps its scale.
+    the layers: the standard deviation of E over the visible pairs becomes α, and the mean of
+    2·sigmoid(N) becomes ½ for β = 1. Call it eagerly with the first batch, before training. A head
+    whose products are all equal or not finite, or whose distances are all 0 or not finite, keeps
+    its scale.
 
     Args:
         layer: any built Keras layer or model.
@@ -40,7 +41,7 @@ def calibrate_attention(layer: keras.Layer, *args: Any, **kwargs: Any) -> None:
         **kwargs: keyword arguments of the call.
 
     Raises:
-        ValueError: `layer` is no Keras layer, or an argument has no numbers yet, as within
+        ValueError: `layer` is not a Keras layer, or an argument has no numbers yet, as within
             `tf.function`, `jax.jit` or a functional model.
 
     Example:

@@ -19,7 +19,8 @@ Tensor = Any
 CODA_IMPLEMENTATIONS = ("auto", "reference", "blockwise", "compiled")
 
 # Up to these numbers of pairs, "reference" is fastest. Calling compiled loops takes about a
-# millisecond, so the pairs of all batches and heads count there; elsewhere those of one do.
+# millisecond, so where they run the limit is on the pairs of all batches and heads; elsewhere it is
+# on those of one head.
 _PAIRS_OF_ONE = 32 * 32
 _PAIRS_OF_ALL = 8192
 _OTHERS = "Use 'auto' or 'blockwise'."
@@ -59,7 +60,7 @@ def compute_by_choice(
         return compute("reference")
 
     for_many = "blockwise" if obstacle or not keeps_loops(in_training_call) else "compiled"
-    # Whether the pairs of all batches and heads count, and how many "reference" computes.
+    # Whether the limit is on the pairs of all batches and heads, and the limit.
     counts_all, limit = False, _PAIRS_OF_ONE
     if for_many == "compiled":
         counts_all, limit = True, _PAIRS_OF_ALL

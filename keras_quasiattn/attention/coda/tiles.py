@@ -31,9 +31,9 @@ Tensor = Any
 class TileMasks:
     """Masks of a (B, T, S) problem, each kept in its own shape and not broadcast to (B, T, S).
 
-    `lead` are the leading lengths, whose product is B, and `size` is the keys of a tile, perhaps a
-    tensor. The masks are `key_mask` (B, 1, S), `row_mask` (B, T, 1), and `full_mask` (..., T, S)
-    with the rank of (*lead, T, S).
+    `lead` are the leading lengths, whose product is B, and `size` is the number of keys in a tile,
+    which may be a tensor. The masks are `key_mask` (B, 1, S), `row_mask` (B, T, 1), and `full_mask`
+    (..., T, S) with the rank of (*lead, T, S).
     """
 
     lead: tuple[Any, ...]

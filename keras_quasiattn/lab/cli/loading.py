@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def load() -> None:
-    """Import Keras and the layers, which the package has left out so far, without messages."""
+    """Import Keras and the layers, which the package has skipped so far; suppress messages."""
     package = sys.modules["keras_quasiattn"]
     if hasattr(package, "attention"):
         return

@@ -130,7 +130,7 @@ def _rows_of(made: "Task", data: Path, names: dict[str, str] | None) -> Rows:
 
 
 def _look_at_labels(data: Path, answers: list[dict[str, Any]], labels: list[str]) -> None:
-    """Warn of labels that differ from each other or from a class only in case or spaces."""
+    """Warn about labels that differ from each other or from a class only in case or spaces."""
     from keras_quasiattn.lab.data.labelled_texts import warn_of_spellings
 
     classes = dict.fromkeys((str(name) for one in answers[:1] for name in one["classes"]), 0)

@@ -99,7 +99,7 @@ class _Corpus(tfds.core.GeneratorBasedBuilder, skip_registration=True):  # type:
         )
 
     def _label(self) -> tfds.features.ClassLabel:
-        """Return the feature with the class."""
+        """Return the TFDS feature of the class."""
         return tfds.features.ClassLabel(names=list(self.corpus.classes.values()))
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Any]:
@@ -404,7 +404,7 @@ class ParallelCorpus(_Corpus):
 
     The .tsv files have the columns en and vi. An example holds one text of each language, such as
     {en, vi}; the reader of the data chooses the direction. All lines are kept in order, including
-    empty ones. Those of IWSLT'15 are tokenized and keep entities such as `&apos;`.
+    empty ones. The lines of IWSLT'15 are tokenized and keep entities such as `&apos;`.
 
     Sources: Cettolo et al. 2015, in the form of Stanford's `iwslt15.en-vi`; Elliott et al. 2016
     (task 1, test 2016).

@@ -91,7 +91,7 @@ class LabelledTextSet(Generic[AnyExamples]):
     def with_validation(self, share: float, fold: int = 0) -> "LabelledTextSet[AnyExamples]":
         """Return the set with a validation split, taken from the training split if there is none.
 
-        A hash of the text (of pairs, the first text) alone decides which examples are held out.
+        Only a hash of the text (the first text of a pair) decides which examples are held out.
         Equal texts therefore stay together, the seed has no effect, and adding texts to the file
         does not move others.
 
@@ -115,7 +115,7 @@ class LabelledTextSet(Generic[AnyExamples]):
     ) -> "LabelledTextSet[AnyExamples]":
         """Return the set with a new split: the training texts whose hash is in [low, high).
 
-        `options` are those that set the range, for error messages.
+        `options` says, in error messages, which options set the range.
         """
         train = self.splits["train"]
         shares = hash_to_unit_interval(_SPLIT_KEY, train.split_key)
@@ -158,7 +158,7 @@ def texts_from_tfds(
     Args:
         builder: a builder whose data are prepared.
         text_keys: the features that form the text; a space joins them.
-        label_key: the feature with the class.
+        label_key: the feature of the class.
         splits: names of the splits.
     """
     read = {}
@@ -188,7 +188,7 @@ def texts_from_files(
 
     Args:
         files: the file of each split, by the split's name; "train" is required.
-        names: the name in the files of each column that has a different name there.
+        names: for each column that is named differently in the files, its name there.
 
     Raises:
         UserError: a file has another format, a label is empty or does not occur in the training
@@ -227,8 +227,9 @@ def number_labels(
 ) -> tuple[tuple[str, ...], dict[str, np.ndarray]]:
     """Return the classes (the sorted training labels) and the class numbers by split.
 
-    A label comes with its place, for errors. Empty labels, labels that do not occur in training and
-    a single training label are errors; labels that differ only in case or spaces give a warning.
+    Each label is given with its place, for error messages. Empty labels, labels that do not occur
+    in training and a single training label are errors; labels that differ only in case or spaces
+    give a warning.
     """
     for rows in labels.values():
         for place, label in rows:
@@ -248,7 +249,7 @@ def number_labels(
 
 
 def numbers_of(labels: Sequence[tuple[str, str]], classes: Sequence[str], known: str) -> np.ndarray:
-    """Return the class number of each label; errors say where they come from (`known`)."""
+    """Return the class number of each label; errors say that no `known` has the label."""
     numbers = {name: number for number, name in enumerate(classes)}
     for place, label in labels:
         if label.strip() not in numbers:
@@ -262,7 +263,7 @@ def numbers_of(labels: Sequence[tuple[str, str]], classes: Sequence[str], known:
 def warn_of_spellings(file: str, counts: Mapping[str, int]) -> None:
     """Warn about labels that differ only in case or spaces and are probably meant to be equal.
 
-    `counts` has the number of rows by label; 0 for a label that only a trained model knows.
+    `counts` has the number of rows by label, which is 0 for a label that only a model has.
     """
     alike = collections.defaultdict(list)
     for label in sorted(counts):

@@ -31,7 +31,7 @@ def write_table(rows: Any, file: str | Path, columns: Sequence[str] = ("text", "
 
     Raises:
         UserError: the file has another extension or cannot be written; there are no rows; or one of
-            `columns` occurs twice or has a missing value, or one that is no text and no number.
+            `columns` occurs twice or has a missing value, or one that is neither text nor a number.
 
     ```python
     train = write_table(frame.rename(columns={"review": "text", "stars": "label"}), "mine.jsonl")

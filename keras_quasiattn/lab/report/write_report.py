@@ -38,8 +38,8 @@ def write_report(
 
     The page, which is self-contained, shows the metrics of the runs and of simple baselines,
     confused classes, right answers and mistakes with their weights, heat maps, and learning curves.
-    Runs that differ only in their seed share a curve and a name; everything else is about the first
-    finished one of them. If runs of one model differ in more, a table lists the differences.
+    Runs that differ only in their seed share a curve and a name; everything else describes the
+    first finished one. If runs of one model differ in more, a table lists the differences.
 
     Args:
         sources: folders of runs, finished or not, and of exported models (the folder of a version).

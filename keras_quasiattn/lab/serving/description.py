@@ -19,7 +19,7 @@ CARD: Final = "README.md"
 def write_description(
     folder: RunFolder, task: Task, root: Path, file: Path, quantized: Quantized | None, **more: Any
 ) -> None:
-    """Write what describes a model: JSON, with `more`, the assets, a manifest and the card."""
+    """Write the description of a model: JSON, with `more`, the assets, a manifest and the card."""
     about: dict[str, Any] = {
         "keras_quasiattn": __version__,
         "task": task.name,

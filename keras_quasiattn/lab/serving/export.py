@@ -45,7 +45,7 @@ def export(
     The SavedModel has two signatures, `serving_default` (strings) and `token_ids`, which return
     dictionaries. The text processing is part of the graph. A process that loads it needs tensorflow
     and the kernels of tensorflow-text, but neither Keras nor this package. `assets.extra` holds
-    warm-up requests with their answers, the vocabulary and a description, `README.md` is the model
+    warm-up requests with their answers, the vocabulary and a description; `README.md` is the model
     card. `load` loads the version in Python.
 
     The version gets its final name, which a server may be watching, only if it was loaded again and
@@ -116,7 +116,7 @@ def _tensorflow_errors_as_user_error(final: Path) -> Iterator[None]:
 
 
 def _notes(model: keras.Model) -> list[str]:
-    """Return what the attentions of a model say of an export that XLA does not compile."""
+    """Return the `export_note` of each attention in a model, without repetitions."""
     attentions = (
         one
         for layer in model._flatten_layers()  # Keras has no public way to list layers in layers

@@ -38,13 +38,13 @@ def attention_of(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
 
 
 def with_todays_names(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of an old run under today's names, with those that did not exist yet.
+    """Return the options of an old run under today's names, with options added since.
 
     >>> with_todays_names({"model.units": 8, "model.coda_gate": "tanh", "model.coda_alpha": 1.0})
     {'model.units': 8, 'model.attention': 'coda', 'model.attention_options': {'gate': 'tanh'}}
     """
     found = {name: value for name, value in options.items() if not name.startswith(_PREFIX)}
-    if "model.intra_attention" in found:  # a model of pairs, which marked no words then
+    if "model.intra_attention" in found:  # a pair model, which did not mark words at the time
         found.setdefault("model.exact_match", False)
     old = {name.removeprefix(_PREFIX): options[name] for name in options.keys() - found.keys()}
     if not old:

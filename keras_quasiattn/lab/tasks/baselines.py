@@ -44,10 +44,10 @@ def rights(examples: Any, probabilities: np.ndarray) -> np.ndarray:
 def bag_of_words(train: Any, examples: Any, classes: int) -> np.ndarray:
     """Return the class probabilities (examples, classes) of a regression on the words of texts.
 
-    The features of a text are the TF-IDF weights of its words. Those of a pair are, with such
-    weights a and b: a, b, |a − b|, a·b, the cosine, and the shares of the words, and of the
-    neighbouring words, that both texts have. Of more than 30,000 training examples, evenly spaced
-    ones are used. A class without a training example has probability 0.
+    The features of a text are the TF-IDF weights of its words. For a pair with such weights a and b
+    they are a, b, |a − b|, a·b, the cosine, and the shares of words, and of neighbouring words,
+    that both texts have. Of more than 30,000 training examples, evenly spaced ones are used. A
+    class without a training example has probability 0.
     """
     train = train.where(np.arange(len(train)) % -(-len(train) // _MOST) == 0)
     weigh = _tf_idf([text for column in train.columns.values() for text in column])

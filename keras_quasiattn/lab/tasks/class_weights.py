@@ -9,7 +9,7 @@ from keras import ops
 
 
 def balanced_weights(counts: np.ndarray) -> np.ndarray:
-    """Return the weight of each class, N/(classes·count), which gives all equal total weight.
+    """Return weights N/(classes·count) for the classes, which give all of them equal totals.
 
     The mean over the N rows is 1. A class without rows has weight 0 and is not counted.
 

@@ -144,7 +144,7 @@ PRESETS: dict[str, Preset] = {
     "imdb": _preset(
         "IMDB film reviews, 2 classes",
         {"tokenizer": "words", "max_length": 400, **HELD_OUT},
-        # Four epochs. With a rate that falls to 0, soft attention had a validation accuracy of .892
+        # Four passes. With a rate that falls to 0, soft attention had a validation accuracy of .892
         # instead of .907.
         _training(1400, 64, 175, patience=4),
         window=20,

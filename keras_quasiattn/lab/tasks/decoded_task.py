@@ -1,4 +1,4 @@
-"""Base of the tasks that answer a text with a text, decoded token by token."""
+"""Base of the text-to-text tasks, which decode token by token."""
 
 import abc
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ _IDS = tf.TensorSpec((None, None), tf.int32, name="ids")
 
 
 class DecodedTask(Task):
-    """A task that answers a text with a text, and says how probable the answer is."""
+    """A task that maps a text to a text, and says how probable the answer is."""
 
     together: ClassVar[int] = 100  # texts in a batch that is decoded
 

@@ -1,4 +1,4 @@
-"""Load a pretrained encoder with KerasHub, and record in a run what it needs later."""
+"""Load a pretrained encoder with KerasHub, and record in the run what it needs later."""
 
 import dataclasses
 import json
@@ -32,15 +32,15 @@ class Encoder:
 
     Args:
         place: where it was loaded from.
-        sha256: hash of its file of weights.
+        sha256: hash of its weights file.
         licence: its licence, as its card names it, or "unknown".
-        family: KerasHub's class of the model.
+        family: its class in KerasHub.
         config: arguments of that class.
         lowercase: whether its tokenizer drops the case of letters.
         strip_accents: whether its tokenizer drops their accents.
         length: the most ids of an input that the task's model reads.
         byte_pairs: whether its tokenizer is RoBERTa's byte-level BPE.
-        padding_id: the encoder's own padding id. A run exchanges it with 0: there padding is 0, and
+        padding_id: the encoder's own padding id. A run swaps it with 0: there padding is 0, and
             this id stands for the encoder's 0.
         compares: whether the task's model compares the means of two texts. The first runs on pairs
             have no such entry, and their models do not.
@@ -96,7 +96,7 @@ class Encoder:
         return states_of(kind(**{**self.config, "dropout": dropout}))
 
     def pretrained(self, dropout: float) -> keras.Model:
-        """Return the encoder with its own weights, loaded from its place.
+        """Return the encoder with its pretrained weights, loaded from its place.
 
         Raises:
             UserError: the place has no encoder, or another one.
@@ -172,7 +172,7 @@ def _loaded(place: str, load: Callable[[], Any]) -> Any:
         raise UserError(
             f"the encoder {place!r} needs {error.name}: pip install 'keras-quasiattn[pretrained]'"
         ) from error
-    # KerasHub, its clients and its readers of files raise errors of a dozen classes.
+    # KerasHub, its clients and its file readers raise errors of a dozen classes.
     except Exception as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise UserError(f"the encoder {place!r} does not load: {lines[0]}") from error
@@ -186,8 +186,8 @@ def _unsuitable(place: str, family: str, reason: str) -> UserError:
 
 
 def _file(place: str, name: str) -> Path | None:
-    """Return a file of a preset on this machine, downloaded if necessary; None without it."""
-    # KerasHub has no public way to the files of a preset.
+    """Return the local path of a preset's file, downloaded if necessary; None if it has none."""
+    # KerasHub has no public way to find the files of a preset.
     utilities = require("keras_hub.src.utils.preset_utils", "pretrained")
     if not _loaded(place, lambda: utilities.check_file_exists(place, name)):
         return None
@@ -204,7 +204,7 @@ def _byte_pair_files(place: str) -> tuple[Path, Path]:
 
 
 def _weights_hash(place: str) -> str:
-    """Return the sha256 of the file of weights or, if there are several, of their index."""
+    """Return the sha256 of the weights file or, if there are several, of their index."""
     for name in (*_WEIGHTS, *(f"{one}.index.json" for one in _WEIGHTS), "model.weights.json"):
         if (file := _file(place, name)) is not None:
             return hashes({name: file})[name]

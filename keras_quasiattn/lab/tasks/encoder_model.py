@@ -17,10 +17,10 @@ from keras_quasiattn.models import swap_attention
 from keras_quasiattn.models.functional_model import FunctionalModel, is_real
 
 Tensor = Any
-# The inverse strength of the regression that the linear layer starts from. Of 1e-4, 1e-3 and 1e-2,
-# it was the best on validation data for four of six parts of TrecQA and Quora.
+# Inverse regularization strength of the regression that the dense layer starts from. Of 1e-4, 1e-3
+# and 1e-2, it was the best on validation data for four of six parts of TrecQA and Quora.
 _C = 1e-3
-_ADAPTED = ("query", "value")  # the layers of an attention that get LoRA, as in KerasHub
+_ADAPTED = ("query", "value")  # sublayers of an attention that get LoRA, as in KerasHub
 _ATTENTION = (
     keras.layers.MultiHeadAttention,
     keras.layers.GroupQueryAttention,
@@ -30,12 +30,12 @@ _ATTENTION = (
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class EncoderClassifier(FunctionalModel):
-    """Classifies a sequence by the mean of a pretrained encoder's states and a linear layer.
+    """Classify a sequence by the mean of a pretrained encoder's states and a dense layer.
 
     x = encoder(ids, segments);  m = mean_t x_t;  logits = W·m + b
     segments[t] = 1 after the first separator, for the second text of a pair
 
-    With `compares`, the linear layer also reads how the means of both texts differ:
+    With `compares`, the dense layer also reads how the means of both texts differ:
 
     logits = W·[m'; |m₀' − m₁'|; m₀' ⊙ m₁'] + b;  m' = √width·m/‖m‖
     m₀ and m₁ are the means over the positions of segment 0 and 1
@@ -47,9 +47,9 @@ class EncoderClassifier(FunctionalModel):
             where it has them, to states (B, L, width).
         num_classes: number of classes.
         separator_id: the id that ends a text.
-        dropout: rate in [0, 1) of the dropout before the linear layer. Defaults to 0.1.
-        padding_id: the encoder's own padding id, which the inputs exchange with 0: in them padding
-            is 0, and this id stands for the encoder's 0. Defaults to 0.
+        dropout: rate in [0, 1) of the dropout before the dense layer. Defaults to 0.1.
+        padding_id: the encoder's own padding id, which the inputs swap with 0: there padding is 0,
+            and this id stands for the encoder's 0. Defaults to 0.
         compares: whether a sequence is two texts, and their means are compared. Defaults to False.
         **kwargs: `name`, `trainable` and `dtype` (a policy; the logits are always float32).
 
@@ -116,7 +116,7 @@ class EncoderClassifier(FunctionalModel):
 
 
 def _exchanged(ids: Tensor, padding_id: int) -> Tensor:
-    """Exchange 0 and the encoder's own id of padding."""
+    """Swap 0 and the encoder's own padding id."""
     if padding_id == 0:
         return ids
     own = ops.where(ops.equal(ids, padding_id), 0, ids)
@@ -154,7 +154,8 @@ def limit_training(model: EncoderClassifier, frozen_layers: int, lora_rank: int)
 
     Args:
         model: the model.
-        frozen_layers: how many layers are frozen, from below; the embeddings are the first.
+        frozen_layers: number of frozen layers, counted from the bottom; the embeddings are the
+            first.
         lora_rank: rank of Keras' LoRA on the queries and values of every attention that is not
             frozen. Their biases train too, and so do the factors of another attention; the rest of
             the encoder is frozen. 0 trains the weights themselves.
@@ -211,9 +212,9 @@ def set_pretrained(model: EncoderClassifier, encoder: keras.Model) -> None:
 def start_logits(
     model: EncoderClassifier, x: np.ndarray, labels: np.ndarray, *, balanced: bool
 ) -> None:
-    """Let the linear layer start as the logistic regression of some labels on what it reads.
+    """Start the dense layer as a logistic regression from its inputs to the labels.
 
-    From random weights, the first updates would change the encoder for a layer that knows nothing.
+    Otherwise the first updates would change the encoder to suit random weights.
 
     Args:
         model: the model.

@@ -1,11 +1,11 @@
-"""The options of the model `encoder`, for the presets of all tasks that can have it."""
+"""The options of the model `encoder`, for the presets of all tasks that offer it."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from keras_quasiattn.lab.tasks.attention_options import attention
 
-# What describes a vocabulary of the training texts; an encoder has its own.
+# Options of a vocabulary learned from the training texts; an encoder has its own.
 UNUSED = ("tokenizer", "vocabulary_size", "min_count", "unknown_ids")
 
 
@@ -24,8 +24,7 @@ ENCODER_OPTIONS: Mapping[str, Any] = {
     "training.learning_rate": 1e-4,
     "training.warmup_steps": 20,
     "training.schedule": "linear",
-    # The least numbers: training takes at least 4 passes, with a checkpoint per half a pass or
-    # more.
+    # Minimums: training takes at least 4 passes, with a checkpoint after at least half a pass.
     "training.steps": 200,
     "training.passes": 4,
     "training.checkpoint_every": 50,

@@ -11,9 +11,9 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.extras import MissingPackageError
 
 ENCODER_FILE = "encoder.json"  # in a run
-ENCODER = "encoder"  # the model of the tasks that has one
-_SECONDS = 3.0  # to wait for a server
-# By scheme: the server that is asked, and the folder of what has been downloaded.
+ENCODER = "encoder"  # the model with a pretrained encoder
+_SECONDS = 3.0  # seconds to wait for a server
+# By scheme: the server to ask, and the folder of its downloads.
 _HOSTS = {
     "hf": ("huggingface.co", ("HF_HUB_CACHE", "~/.cache/huggingface/hub")),
     "kaggle": ("api.kaggle.com", ("KAGGLEHUB_CACHE", "~/.cache/kagglehub")),

@@ -1,4 +1,4 @@
-"""How tasks read texts and make their model if the model is a pretrained encoder."""
+"""How tasks with a pretrained encoder read texts and build their model."""
 
 import dataclasses
 import functools
@@ -30,7 +30,7 @@ from keras_quasiattn.lab.tasks.vocabulary_task import VOCABULARY_FILE, Vocabular
 from keras_quasiattn.models.blend_attention import BlendAttention, blends
 
 _MERGES = "merges.txt"
-_FITTED = 5_000  # training texts that the linear layer starts from, to take seconds
+_FITTED = 5_000  # training texts that the dense layer's start is fitted to, to take only seconds
 _BLENDED = 0.5  # the share of the updates in which a blend moves
 
 
@@ -79,7 +79,7 @@ class EncoderReading(VocabularyTask):
         return self._pieces
 
     def _length(self, positions: int) -> int:
-        """Return the most ids of an input, from the options and the lengths of the training texts.
+        """Return the maximum number of ids of an input, from the options and the training texts.
 
         `positions` is the most that the encoder can read.
         """
@@ -136,7 +136,7 @@ class EncoderReading(VocabularyTask):
         }
 
     def resume(self, folder: Path) -> None:
-        """Take the encoder from the run, if it has one already."""
+        """Use the encoder that the run recorded, if there is one."""
         super().resume(folder)
         if (folder / ENCODER_FILE).exists():
             self._encoder = Encoder.read(folder / ENCODER_FILE)
@@ -223,7 +223,7 @@ class EncoderReading(VocabularyTask):
         start_logits(model, self._read_by_logits(model, train), train.labels, balanced=balanced)
 
     def _read_by_logits(self, model: keras.Model, texts: Any) -> np.ndarray:
-        """Return what the model's linear layer reads, (texts, features)."""
+        """Return the inputs of the model's dense layer, (texts, features)."""
         reader = keras.Model(model.inputs, model.get_layer("logits").input)
         columns = list(texts.columns.values())
 

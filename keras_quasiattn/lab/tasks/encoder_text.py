@@ -14,21 +14,21 @@ Tokenizer = EncoderTokenizer | BytePairTokenizer
 
 
 def special_ids(tokenizer: Tokenizer, sides: int) -> int:
-    """Return the number of ids that `pack` adds to those of one or two texts."""
+    """Return the number of special ids that `pack` adds for one or two texts."""
     return 2 + (sides - 1) * tokenizer.ends_between
 
 
 def pack(
     tokenizer: Tokenizer, sides: Sequence[tf.Tensor], length: int, multiple: int = 1
 ) -> tf.Tensor:
-    """Join the ids of one or two texts to one sequence that an encoder reads.
+    """Join the ids of one or two texts into one sequence for an encoder.
 
-    Of two texts that are too long together, the longer one loses its end first.
+    If two texts are too long together, the longer one is cut first, at its end.
 
     Args:
         tokenizer: the encoder's tokenizer.
         sides: for each text, its ids (B, T), with 0 after the end.
-        length: the most ids of a sequence.
+        length: maximum number of ids in a sequence.
         multiple: pad to a multiple of this.
 
     Returns:

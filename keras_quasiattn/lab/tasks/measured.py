@@ -23,7 +23,7 @@ class Measured(NamedTuple):
     """The results of a model on some examples: metrics by name, and single examples.
 
     A string among the figures describes how a metric was measured, and a dictionary has metrics of
-    one kind by name, such as by class; all are JSON-serialisable. `items` (examples,) are the
+    one kind by name, such as by class; all are JSON-serializable. `items` (examples,) are the
     scores of single examples (in `rank`, of questions) whose mean is the task's main metric; None
     if it is not a mean over examples. `judged`, in their order, is empty for baselines.
     """
@@ -39,7 +39,7 @@ class Measured(NamedTuple):
 
 
 def flat_figures(baselines: Mapping[str, Measured]) -> dict[str, float]:
-    """Return the figures of simple methods in one dictionary, such as `bag_of_words_accuracy`."""
+    """Return the baselines' metrics in one dictionary, by names like `bag_of_words_accuracy`."""
     return {
         f"{name}_{figure}": value
         for name, measured in baselines.items()

@@ -37,7 +37,7 @@ class Mlu(DecodedTask):
 
     The model decodes the answer greedily, character by character; only completely right answers
     count. The models "coda" and "softmax" differ only in their attention; "universal" is the
-    Universal Transformer with softmax, "universal_coda" the one with CoDA.
+    Universal Transformer with softmax, "universal_coda" the same with CoDA.
 
     Source: Wangperawong 2018, "Attending to Mathematical Language with Transformers"; Tay et al.
     2019, §3.6.
@@ -86,7 +86,7 @@ class Mlu(DecodedTask):
                 )
 
     def missing_data(self) -> str:
-        """Return whether the questions would have to be generated."""
+        """Return a line if the questions would have to be generated."""
         prepared = self._builder().is_prepared()
         return "" if prepared else f"{self.data_dir} does not have the questions of this run"
 
@@ -102,7 +102,7 @@ class Mlu(DecodedTask):
             )
 
     def metrics(self) -> list[keras.metrics.Metric]:
-        """Return the sequence accuracy with teacher forcing, the same as in greedy decoding."""
+        """Return the sequence accuracy, with teacher forcing; greedy decoding gives the same."""
         return [SequenceAccuracy()]
 
     def training_data(self, first_step: int) -> tf.data.Dataset:

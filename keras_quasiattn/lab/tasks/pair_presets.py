@@ -1,7 +1,8 @@
 """The presets of `pairs` and `rank`, one per data set.
 
-Models and rates are the papers'. Batches, passes and the choice of the best checkpoint are ours:
-CoDA's paper has batches of 64 and 50 passes, Conflict's about two passes over 20 times the data.
+Models and learning rates are the papers'. Batch sizes, passes and the choice of the best checkpoint
+are ours: CoDA's paper trains 50 passes in batches of 64, Conflict's about two passes over 20 times
+the data.
 """
 
 from collections.abc import Mapping
@@ -74,8 +75,8 @@ _MODELS: Mapping[str, Mapping[str, Any]] = {
     "siamese_attentions": _SIAMESE,
     "siamese_conflict": _CONFLICT,
     "siamese_none": _SIAMESE,
-    # One sequence needs no token to align nothing to, and vectors of the encoder's own length. With
-    # dropout, the means of two texts would differ by chance: docs/guides/encoders.md.
+    # One sequence needs no null token, and its vectors keep the length that the encoder gives them.
+    # With dropout, the means of two texts would differ by chance: docs/guides/encoders.md.
     ENCODER: {
         **ENCODER_OPTIONS,
         "dropout": 0.0,
@@ -84,15 +85,15 @@ _MODELS: Mapping[str, Mapping[str, Any]] = {
     },
 }
 _UNUSED = {ENCODER: (*UNUSED, "null_token", "unit_norm")}
-# The mixture's log-probabilities would rank like the mean of its components.
+# By log-probability, a mixture would rank like the mean of its components.
 _RANKING = {name: options for name, options in _MODELS.items() if name != "mixture"}
-# On TrecQA, one seed, the least loss chose a MAP of .66 where a later checkpoint had .79.
+# On TrecQA with one seed, the checkpoint with the lowest loss had a MAP of .66, a later one .79.
 _RANKING[ENCODER] = {**_MODELS[ENCODER], "training.select": "map", "training.passes": 2}
 MODELS, RANK_MODELS = tuple(_MODELS), tuple(_RANKING)
 
-# For data of a user's own, often a few thousand rows: a smaller network that reads differences too,
-# trained until the validation loss rises. docs/results/own_data.md has what was tried. A word that
-# is in both texts is marked: docs/results/controls.md.
+# For a user's own data, often a few thousand rows: a smaller network that also reads differences,
+# trained until the validation loss rises; docs/results/own_data.md lists what was tried. Words that
+# occur in both texts are marked; see docs/results/controls.md.
 _OWN_MODEL: Mapping[str, Any] = {
     "train_embedding": True,
     "units": 100,
@@ -105,8 +106,8 @@ _OWN_MODEL: Mapping[str, Any] = {
 # Unknown words with a single id would all align with each other, and most names and numbers are
 # unknown.
 _OWN_DATA: Mapping[str, Any] = {**OWN_TABLE, "unknown_ids": 100, "tokenizer": "words"}
-# A few rows cannot train good vectors for all words, and make the vectors of rare words worse.
-# Frozen vectors allow a higher learning rate, because less can be memorized.
+# A few rows cannot train good vectors for all words, and make those of rare words worse. Frozen
+# vectors allow a higher learning rate, because less can be memorized.
 _WITH_VECTORS: Mapping[str, Mapping[str, Any]] = {
     model: {
         "model.train_embedding": False,

@@ -1,4 +1,4 @@
-"""Pairs of texts: the base of the tasks on them, and their classification."""
+"""Pairs of texts: the base class of their tasks, and the task that classifies them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -129,7 +129,7 @@ def split_input(text: str | bytes, names: Sequence[str], *, more: bool = False) 
 
 
 def first_and_others(text: str | bytes, names: Sequence[str]) -> list[Any]:
-    """Return the first text of an input, and the list of the others."""
+    """Return the first text of an input, and a list of the others."""
     first, *others = split_input(text, names, more=True)
     return [first, others]
 
@@ -156,8 +156,8 @@ def pair_source(
 ) -> Source:
     """Return the source of a data set of pairs.
 
-    `keys` are the features with both texts, the label and, for ranking, the question; `splits` has
-    the splits of the data set by the task's, where their names differ; `more` is for `Source`.
+    `keys` are the features with both texts, the label and, for ranking, the question; `splits` maps
+    the task's splits to the data set's where their names differ; `more` goes to `Source`.
     """
     names = dict(zip(("first_key", "second_key", "label_key", "question_key"), keys, strict=False))
 

@@ -34,7 +34,7 @@ class TrainingSettings:
     """Everything the trainer needs besides the model and the data.
 
     Args:
-        steps: total number of updates; with `passes`, the least number.
+        steps: total number of updates; with `passes`, the minimum.
         batch_size: examples per update, over all replicas; in the sequence tasks `translate` and
             `programs`, tokens of one side, padding included.
         learning_rate: the peak rate, reached at update `warmup_steps`.
@@ -42,9 +42,9 @@ class TrainingSettings:
         schedule: how the rate continues after the peak: inverse_square_root, linear (to 0), cosine
             (to 0) or constant. `training.optimizers.WarmupSchedule` has the equations.
         checkpoint_every: updates between checkpoints, validations and rows of the history. With
-            `passes`, the least number.
-        average_checkpoints: number of last checkpoints whose mean is the finished model; 1 takes
-            the last one.
+            `passes`, the minimum.
+        average_checkpoints: number of the last checkpoints whose mean is the finished model; 1
+            takes the last one.
         label_smoothing: share of the target's probability spread over all classes, in [0, 1).
         clip_norm: largest global norm of the gradients, or None for no clipping.
         beta_2: Adam's β₂, in [0, 1); Tensor2Tensor's value by default.
@@ -61,7 +61,7 @@ class TrainingSettings:
         class_weights: "balanced" weights the loss of an example by N/(classes·count) of its class
             among the N training rows, so that rare classes count as much as frequent ones; only for
             tasks with classes.
-        accumulate: batches whose mean gradient makes one change of the weights, for less memory
+        accumulate: number of batches whose mean gradient changes the weights once, for less memory
             than one large batch; `steps` counts batches.
 
     Raises:
@@ -161,8 +161,8 @@ class Preset:
 
     Args:
         summary: one line on the purpose of the preset.
-        data: data options by name; the values are JSON-serialisable.
-        model: model options by name; the values are JSON-serialisable.
+        data: data options by name; the values are JSON-serializable.
+        model: model options by name; the values are JSON-serializable.
         training: the training settings.
         by_model: the differences for each model, by its name: additional or different model
             options, by name, and different data and training options, by dotted name. A model has

@@ -63,7 +63,7 @@ _DROPPED = "training questions without their answer in the passage"
 
 
 def _corpus(builder: Any = QuestionCorpus, splits: Sequence[str] = SPLITS, **more: Any) -> Source:
-    """Return the source of a data set; `splits` are its splits to train, validate and test."""
+    """Return the source of a data set with these `splits` for training, validation and test."""
     names = dict(zip(SPLITS if len(splits) > 2 else ("train", "test"), splits, strict=True))
     return Source(
         builder=builder,
@@ -163,7 +163,7 @@ class Read(VocabularyTask):
         return _READERS.get(self.model, DecaProp)(vocabulary_size, **options, **attention)
 
     def loss(self) -> keras.losses.Loss:
-        """Return the cross-entropy of the start plus that of the end."""
+        """Return the cross-entropy of the start plus the cross-entropy of the end."""
         return SpanCrossentropy()
 
     def metrics(self) -> list[keras.metrics.Metric]:
@@ -242,7 +242,7 @@ class Read(VocabularyTask):
     def measure(
         self, model: keras.Model, split: str = "test", limit: int | None = None
     ) -> Measured:
-        """Return exact match and F1 against a question's best right answer ("" for none)."""
+        """Return exact match and F1 against each question's closest answer ("" for none)."""
         chosen = self._chosen(split, limit)
         answer = self._answer_function(model)
         answers = in_batches(
@@ -342,7 +342,7 @@ class Read(VocabularyTask):
 
 
 def _of_characters(answer: Any) -> Any:
-    """Return the same function for Unicode code points instead of strings, padded with 0."""
+    """Return `answer` for Unicode code points, padded with 0, instead of strings."""
 
     def text_of(ids: tf.Tensor) -> tf.Tensor:
         rows = tf.RaggedTensor.from_tensor(tf.reshape(ids, (-1, tf.shape(ids)[-1])), padding=0)

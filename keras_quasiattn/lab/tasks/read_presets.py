@@ -20,7 +20,7 @@ _DATA: Mapping[str, Any] = {
     # In training the model reads one window of a passage, around the answer.
     "train_length": 200,
     # In prediction it reads windows that cover the whole passage. All windows of all passages
-    # compete: their logits are normalised together.
+    # compete: their logits are normalized together.
     "max_length": 400,
     "stride": 200,
     # Longer questions are cut in training and rejected by `predict`.

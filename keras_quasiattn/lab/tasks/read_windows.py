@@ -110,8 +110,9 @@ def read_windows(
 ) -> tf.Tensor:
     """Return the logits (W, P, 2) of all windows of up to `size` words, 32 windows per call.
 
-    P is the longest one's word count. `read` maps the words (w, P) of some windows and their
-    questions' indices (w,) to logits (w, P, 2); `of` (texts,) has each passage's question.
+    P is the word count of the longest window. `read` maps the words (w, P) of some windows, and the
+    indices (w,) of their questions, to logits (w, P, 2); `of` (texts,) holds the question of each
+    passage.
     """
     count = tf.size(windows.rows)
     length = tf.maximum(
@@ -149,8 +150,8 @@ def best_of_windows(
 ) -> Spans:
     """Return the best span of each question over its windows, whose logits are comparable.
 
-    The logits (W, P, 2) are of starts and ends; `question` (W,) is the index of each window's
-    question, of which there are `count`. A span has at most `longest` words.
+    The logits (W, P, 2) are for starts and ends; `question` (W,) is the index, below `count`, of
+    each window's question. A span has at most `longest` words.
     """
     first, last, total = best_spans(logits[..., 0], logits[..., 1], longest)  # (W,) each
     most = tf.math.unsorted_segment_max(total, question, count)  # (B,)

@@ -1,4 +1,4 @@
-"""The tasks from one text to another, `translate` and `programs`."""
+"""The text-to-text tasks, `translate` and `programs`."""
 
 import abc
 import functools
@@ -57,7 +57,7 @@ _SHOWN_CHARACTERS = 40
 
 
 class SequenceTask(DecodedTask):
-    """A task that answers a text with a text, over pieces learned from both sides' training texts.
+    """A text-to-text task over pieces learned from the training texts of both sides.
 
     `sequence_presets` describes the data and decoding options; `training.batch_size` counts tokens.
     The models `transformer*` and `universal*` are `models.Transformer`, `seq2seq*` are
@@ -101,7 +101,7 @@ class SequenceTask(DecodedTask):
                 )
 
     def describe_data(self) -> dict[str, str]:
-        """Return the data's version, its part of the set, and how many pairs were too long."""
+        """Return the data's version, the part of the set used, and how many pairs were too long."""
         (whole, note), train = self._loaded, self._data.splits["train"]
         long = len(whole.splits["train"]) - len(train)
         limit = self.options.data["max_length"]
@@ -150,7 +150,7 @@ class SequenceTask(DecodedTask):
             )
 
     def metrics(self) -> list[keras.metrics.Metric]:
-        """Return the perplexity, and the sequence accuracy, the same as in greedy decoding."""
+        """Return the perplexity and the sequence accuracy, the latter as in greedy decoding."""
         return [SequenceAccuracy(), SequencePerplexity()]
 
     def training_data(self, first_step: int) -> tf.data.Dataset:
@@ -307,7 +307,7 @@ def _real(ids: tf.Tensor) -> tf.Tensor:
 
 
 def _sides(option: str, given: str) -> tuple[str, str]:
-    """Return the source and the target file that an option joins with a comma."""
+    """Split an option, "SOURCE,TARGET", into its two files."""
     source, *target = given.split(",")
     if len(target) != 1:
         raise UserError(
@@ -400,7 +400,7 @@ class Programs(SequenceTask):
         return GeneratedAlgoLisp(config=config, data_dir=self.data_dir)
 
     def missing_data(self) -> str:
-        """Return whether the problems would have to be generated."""
+        """Return a line if the problems would have to be generated."""
         if self.preset in self.sources or self._builder().is_prepared():
             return ""
         return f"{self.data_dir} does not have the problems of this run"

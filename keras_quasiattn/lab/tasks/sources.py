@@ -24,7 +24,7 @@ class Source:
         config: the builder's config.
         published_rows: number of published training rows, if this source is only a part of them.
         note: a note on the data; ignored if `published_rows` is given.
-        dropped: what the rows are that reading leaves out.
+        dropped: what kind of rows reading leaves out.
     """
 
     read: Callable[..., LabelledTextSet[Any]]
@@ -38,7 +38,7 @@ class Source:
     def load(self, options: Mapping[str, Any], data_dir: Path) -> tuple[LabelledTextSet[Any], str]:
         """Return the examples with a validation split, and a note that describes them.
 
-        A data set is first written to `data_dir`, unless it is there.
+        A data set is first written to `data_dir`, unless it is already there.
         """
         if self.builder is None:
             whole = self.read(options)

@@ -32,10 +32,11 @@ class ServingSignature(NamedTuple):
             texts: int32 of the argument's shape plus a last axis of length 1 or more, with 0 after
             the end of a text. It accepts any integer as an id. Returns, under the same names, the
             outputs of `function` that do not need the text.
-        columns: splits one input of `predict` into the value of each argument, without the batch.
-        longest: the most ids of a text that the model reads, if it answers in one call of `explain`
-            or of itself, with ids (B, L) only; otherwise None.
-        joined: number of special ids that are added if the model reads all texts of an input as one
+        columns: splits one input of `predict` into a value for each argument, without the batch
+            axis.
+        longest: maximum number of ids per text, for a model that answers in one call, of `explain`
+            or of itself, with only ids (B, L); otherwise None.
+        joined: number of special ids added, if the model reads all texts of an input as one
             sequence; 0 if it reads each text separately.
         model_ids: maps one input of `predict` to the ids (1, L) that the model reads, by input
             name; None if it reads the ids of each argument.
@@ -111,7 +112,7 @@ class Task(abc.ABC):
         name: the task's name on the command line.
         summary: one line on the input and the answer.
         figure: the name of the main metric, by which models are compared.
-        shares: the metrics that are shares of the examples.
+        shares: the metrics that are shares of examples.
         models: names of the models that can be trained.
         presets: named sets of options; the first is the command line's default.
         attention_defaults: for each attention, options that fit the task's models better than its
@@ -239,7 +240,7 @@ class Task(abc.ABC):
         return source.pending_download(self.data_dir) if source else ""
 
     def missing_data(self) -> str:
-        """Describe in a line what `prepare` would have to download or generate, if anything."""
+        """Describe in one line what `prepare` would have to download or generate, if anything."""
         source = self.sources.get(self.preset)
         if source is None or source.is_prepared(self.data_dir, self.options.data):
             return ""
@@ -258,7 +259,7 @@ class Task(abc.ABC):
         return training if training.passes is None else training.over(self.batches_per_pass())
 
     def batches_per_pass(self) -> int:
-        """Return the number of training batches in a pass; by default, it is not known."""
+        """Return the number of training batches in a pass; by default, raise a `UserError`."""
         raise UserError(
             f"training.passes is {self.options.training.passes}: task {self.name} does not count "
             "passes, so it must be none"
@@ -295,7 +296,7 @@ class Task(abc.ABC):
         return {}
 
     def assets(self) -> dict[str, bytes]:
-        """Return the file contents, by name, that the task learned and needs to answer.
+        """Return what the task learned and needs to answer: file contents by name.
 
         A run stores them, and `read_assets` restores them without the data. The default has none.
         """
@@ -310,7 +311,7 @@ class Task(abc.ABC):
         return True
 
     def resume(self, folder: Path) -> None:
-        """Take over from a run that is resumed whatever this version would do differently."""
+        """Adopt from a resumed run what this version would otherwise do differently."""
         return None
 
     def read_assets(self, folder: Path) -> None:
@@ -326,7 +327,7 @@ class Task(abc.ABC):
         return None
 
     def rate_factors(self, model: keras.Model) -> dict[str, float]:
-        """Return the factors of the learning rates of weights, by path; 1 for all others."""
+        """Return factors of the learning rate for some weights, by path; all others have 1."""
         return {}
 
     def callbacks(self, model: keras.Model) -> list[keras.callbacks.Callback]:
@@ -378,7 +379,8 @@ class Task(abc.ABC):
     def use_file(self, file: str, columns: Mapping[str, str] | None = None) -> None:
         """Load a file in the form of training data as the split "file", for `measure`.
 
-        `columns` has the names of its columns that differ; by default they are as in training.
+        For each column that is named differently in the file, `columns` has its name there; by
+        default, the names are as in training.
         """
         known = self.options.data.get("columns") if columns is None else columns
         self._file = self._read_file(file, known)

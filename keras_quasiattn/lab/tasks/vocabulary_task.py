@@ -393,7 +393,7 @@ class VocabularyTask(Task):
         return inputs if len(inputs) > 1 else next(iter(inputs.values()))
 
     def _joined(self) -> dict[str, Any]:
-        """Return arguments of the serving signature of a model that reads all texts as one."""
+        """Return the arguments of `ServingSignature` for a model that reads all texts as one."""
         return {}
 
     def texts(self, split: str, limit: int) -> list[str]:
@@ -401,7 +401,7 @@ class VocabularyTask(Task):
         return joined(*self._chosen(split, limit).columns.values())
 
     def tokenize(self, texts: Sequence[str]) -> TokenizedTexts:
-        """Return the token ids of the texts, with the tokens; of candidates, the first one's."""
+        """Return the token ids of the texts, with the tokens; only the first candidate counts."""
         rows = list(map(self._split, texts))
         columns = {side: as_bytes([row[n] for row in rows]) for n, side in enumerate(self.sides)}
         return self._tokenized(columns)

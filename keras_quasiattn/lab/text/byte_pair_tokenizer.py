@@ -15,7 +15,7 @@ _SPACE: Final = (
     r"[\t-\r \x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}]"
 )
 _OTHER: Final = rf"[^\p{{L}}\p{{N}}{_SPACE[1:-1]}]"
-# The expression of GPT-2 and RoBERTa, without its look ahead at what follows spaces.
+# The regular expression of GPT-2 and RoBERTa, without its lookahead after spaces.
 _WORD: Final = rf"'s|'t|'re|'ve|'m|'ll|'d| ?\p{{L}}+| ?\p{{N}}+| ?{_OTHER}+|{_SPACE}+"
 _NO_PAIR: Final = tf.int64.max
 
@@ -25,7 +25,7 @@ class BytePairTokenizer(VocabularyTokenizer):
 
     A word includes the space before it, if any, and is first split into bytes. Then the adjacent
     pair of pieces that comes first among the merges is joined, until no pair is a merge. Nothing is
-    unknown, and no text gives one of the special tokens.
+    unknown, and no text produces a special token.
 
     Args:
         vocabulary: the pieces by id, with the character of `byte_characters` for each byte; the
@@ -33,8 +33,8 @@ class BytePairTokenizer(VocabularyTokenizer):
         merges: pairs of pieces, such as "Ġ t", in order. The result of a merge must be a piece too.
 
     Raises:
-        ValueError: the vocabulary lacks a token, or holds one twice; or a merge is no pair of
-            pieces that makes a piece.
+        ValueError: the vocabulary lacks a token, or holds one twice; or a merge does not join two
+            pieces into a piece.
 
     >>> letters = list(byte_characters().values())
     >>> vocabulary = ["<pad>", "<s>", "</s>", *letters, "lo", "low"]
@@ -103,7 +103,7 @@ class BytePairTokenizer(VocabularyTokenizer):
         """Return the ids of the pieces of words (W,), flat, and their number in each word (W,).
 
         In each step a word joins all occurrences of its first pair. A word without a pair leaves
-        the loop, so that one very long word slows down no other.
+        the loop, so that one very long word does not slow down the others.
         """
         flat = tf.strings.bytes_split(words)  # (W, bytes)
         codes = tf.reshape(tf.io.decode_raw(flat.flat_values, tf.uint8), [-1])
@@ -155,7 +155,7 @@ def parts_of(merge: str, pieces: Container[str]) -> tuple[str, str]:
     """Return the two pieces that a merge joins.
 
     Raises:
-        ValueError: it does not join two pieces to a piece.
+        ValueError: it does not join two pieces into a piece.
     """
     left, space, right = merge.partition(" ")
     if not (left and space and right) or " " in right:
@@ -167,7 +167,7 @@ def parts_of(merge: str, pieces: Container[str]) -> tuple[str, str]:
 
 
 def _words(strings: tf.Tensor) -> tf.RaggedTensor:
-    """Split strings (B,) as the expression of RoBERTa does, ragged (B, words).
+    """Split strings (B,) as RoBERTa's regular expression does, ragged (B, words).
 
     Of several spaces before a word, the last one belongs to the word if it is " ", and otherwise is
     a word of its own. RE2 cannot look ahead, so spaces are found first.

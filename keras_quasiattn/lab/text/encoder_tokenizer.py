@@ -24,8 +24,8 @@ class EncoderTokenizer(VocabularyTokenizer):
 
     Words end at white space, at punctuation and around each Chinese character. The text between
     them is cut greedily into the longest known pieces; a piece inside a word begins with "##". A
-    word that cannot be cut into known pieces is unknown as a whole. No text gives one of the
-    special tokens but `UNKNOWN`, because brackets are words.
+    word that cannot be cut into known pieces is unknown as a whole. No text produces a special
+    token other than `UNKNOWN`, because brackets are words.
 
     Args:
         vocabulary: the pieces by id; the first is "[PAD]", and "[UNK]", "[CLS]" and "[SEP]" are

@@ -21,7 +21,7 @@ def open_text(
 ) -> Iterator[IO[str]]:
     r"""Open a UTF-8 text file for reading, and decompress it if its suffix is .gz or .xz.
 
-    A byte-order mark is skipped; that of UTF-16, which some spreadsheets write, selects UTF-16. By
+    A byte-order mark is skipped; a UTF-16 mark, which some spreadsheets write, selects UTF-16. By
     default lines end only at "\n", because texts may contain other characters that Python treats as
     line ends.
 

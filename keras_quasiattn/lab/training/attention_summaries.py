@@ -28,8 +28,8 @@ class AttentionSummaries(keras.callbacks.Callback):
     TensorBoard gets, under `folder/tensorboard/attention`, a histogram of every matrix (tanh(E),
     the gate, M, softmax weights) and the shares of its entries near −1, 0 and 1; the density and
     the temperature of gates; and the learned α and β of each head. The same values go to
-    `folder/attention.jsonl`, one row per epoch, which `quasiattn report` plots. A model without
-    attention writes neither.
+    `folder/attention.jsonl`, one row per epoch, which `quasiattn report` plots. For a model without
+    attention, neither is written.
 
     Args:
         folder: folder for both; a run folder or any other.

@@ -48,9 +48,9 @@ class Checkpoints:
     ) -> None:
         """Write a checkpoint, then remove the oldest beyond `keep`.
 
-        The checkpoint `selected`, which would become the finished model, stays. Those between
-        `since`, the checkpoint before this one, and this one were written when the run ended at an
-        earlier update, and are removed.
+        The checkpoint `selected`, which would become the finished model, stays. Checkpoints between
+        `since`, the one before this, and this one were written when the run ended at an earlier
+        update, and are removed.
         """
         arrays = {
             f"{group}/{number}": variable.numpy()

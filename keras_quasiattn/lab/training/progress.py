@@ -17,12 +17,12 @@ _CLEAR = "\r\x1b[K"
 
 
 class Progress:
-    """Print lines of progress, and occasionally a line on work that takes long.
+    """Print progress, and occasionally a line that names slow work.
 
     On a terminal, the progress report is one line that changes in place.
 
-    Nothing is written unless `shown`. `stream` is standard output by default; after `silence`
-    seconds without output, by default 15, a line names the current work.
+    Writes nothing unless `shown`. `stream` is standard output by default; after `silence` seconds
+    without output, by default 15, a line names the current work.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Progress:
 
     @contextlib.contextmanager
     def busy(self, what: str) -> Iterator[None]:
-        """Name the work in the `with` block, for the line that is written if it takes long."""
+        """Name the work in the `with` block, for the line that is printed if it is slow."""
         self._busy.append((what, time.monotonic()))
         try:
             yield

@@ -89,7 +89,7 @@ def fit_among_workers(model: keras.Model) -> None:
 
 
 def without_training(model: keras.Model) -> keras.Model:
-    """Return the model without optimizer, loss and metrics, which would be saved with it."""
+    """Remove the optimizer, loss and metrics, which would be saved with the model; return it."""
     if isinstance(model, _WorkerSteps):
         model.__class__ = type(model).__mro__[2]
     model.compiled = False

@@ -150,7 +150,7 @@ class RunFolder:
 
     @property
     def noted(self) -> dict[str, Any]:
-        """The entry `data` for every record of metrics, if the run has one."""
+        """The run's entry `data`, which every record of metrics repeats; empty without one."""
         return {"data": self.config["data"]} if self.config.get("data") else {}
 
     def require_finished(self) -> None:

@@ -37,7 +37,7 @@ def candidates(rows: Rows) -> list[Mapping[str, Any]]:
 
 
 def selected_step(rows: Rows, settings: TrainingSettings) -> int | None:
-    """Return the update whose checkpoint would become the finished model, of several the first."""
+    """Return the update whose checkpoint would become the finished model; the first on ties."""
     possible = candidates(rows)
     if not possible:
         return None

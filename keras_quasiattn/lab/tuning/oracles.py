@@ -55,7 +55,7 @@ def make_oracle(
 ) -> keras_tuner.Oracle:
     """Make the oracle of a search method, with arguments such as `objective` and `seed`.
 
-    Hyperband runs as many trials as its brackets need; the longest has so many `checkpoints`.
+    Hyperband runs as many trials as its brackets need; its longest has `checkpoints` checkpoints.
     """
     kind = _ORACLES[method]
     own = {"max_epochs": checkpoints} if method == "hyperband" else {"max_trials": trials}

@@ -85,7 +85,7 @@ def _affine(x: Any, sign: Any, factors: Any, offsets: Any, out: Any) -> None:
 def _affine_gradient(
     slope: Any, x: Any, sign: Any, factors: Any, d_factors: Any, d_offsets: Any
 ) -> None:
-    """Turn `slope`, the gradient of the result of `_affine`, into that of x; write the others."""
+    """Turn `slope`, the gradient of `_affine`'s result, into x's gradient; write the others."""
     for r in range(x.shape[0]):
         factor, total, shift = sign * factors[r, 0], sign * 0, sign * 0
         for i in range(x.shape[1]):

@@ -40,7 +40,7 @@ class Settings(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class CodaCall(Call):
-    """A call of `Passes`; `settings` are those of `Settings`."""
+    """A call of `Passes`; `settings` are the fields of `Settings`."""
 
     settings: tuple[Any, ...]
     names: tuple[str, ...]
@@ -82,7 +82,7 @@ class CodaCall(Call):
         return Passes(Settings(*self.settings), named(self, arrays), spread)
 
     def forward_on_gpu(self, tensors: Sequence[Tensor]) -> list[Tensor]:
-        """Return the outputs as tensors of PyTorch."""
+        """Return the outputs as PyTorch tensors."""
         from keras_quasiattn.attention.coda.compiled import torch_gpu
 
         return torch_gpu.forward(Settings(*self.settings), named(self, tensors))
@@ -90,14 +90,14 @@ class CodaCall(Call):
     def backward_on_gpu(
         self, upstreams: Sequence[Tensor], tensors: Sequence[Tensor]
     ) -> list[Tensor]:
-        """Return the gradients as tensors of PyTorch."""
+        """Return the gradients as PyTorch tensors."""
         from keras_quasiattn.attention.coda.compiled import torch_gpu
 
         found = torch_gpu.backward(Settings(*self.settings), upstreams, named(self, tensors))
         return [found[name] for name in self.names]
 
     def with_tensors(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
-        """Return the outputs by tiles."""
+        """Compute the outputs with tiles of tensors."""
         given, settings = named(self, tensors), Settings(*self.settings)
         if settings.compares_same:
             given |= {f"distance_{name}": given[name] for name in ("query", "key")}

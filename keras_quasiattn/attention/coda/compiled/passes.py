@@ -16,7 +16,7 @@ from keras_quasiattn.core.compiled.vectors import LANES
 Array = np.ndarray
 
 _COLUMNS = 256  # most columns of a block of M, so that its arrays fit the second-level cache
-_PIECES = 8  # independent pieces of work to aim at if there are few batches and heads
+_PIECES = 8  # number of independent pieces to aim for if there are few batches and heads
 _LOOPS: Any = attention  # compiled functions are untyped
 GIVEN = Problem._fields[:10]  # the arrays with gradients
 _OF_COLUMNS = ("key", "distance_key", "value")
@@ -107,7 +107,7 @@ class Passes:
     def backward(
         self, upstreams: Sequence[Array], names: tuple[str, ...], out: Sequence[Array] | None = None
     ) -> Sequence[Array]:
-        """Return the gradients of `names` from those of `forward`'s results, or write them."""
+        """Return the gradients of `names`, or write them to `out`; `upstreams` are the results'."""
         g, g_other = (*upstreams, self._nothing("value"))[:2]
         given = {GIVEN.index(name): x for name, x in zip(names, out or (), strict=False)}
         found = self._results([self._result_shape(name) for name in GIVEN], given)
@@ -115,7 +115,7 @@ class Passes:
         return self._finished([found[GIVEN.index(name)] for name in names], out)
 
     def _results(self, shapes: list[tuple[int, ...]], given: dict[int, Array]) -> list[Array]:
-        """Return arrays of `shapes` for results: those given for a place if they fit, or new."""
+        """Return arrays of `shapes` for results: given ones where they fit, otherwise new ones."""
         fitting = {place: x for place, x in given.items() if x.shape == shapes[place]}
         missing = [place for place in range(len(shapes)) if place not in fitting]
         new = empty([shapes[place] for place in missing], self.dtype)

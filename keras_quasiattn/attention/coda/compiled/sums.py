@@ -12,7 +12,7 @@ Tensor = Any
 def compiled_sums(
     weights: TiledWeights, tensors: dict[str, Tensor], *, may_be_tensors: bool
 ) -> tuple[Tensor, ...]:
-    """Like `coda.tiles.tiled_sums`, with "alpha" and "beta" (B, T, 1)."""
+    """Compute `coda.tiles.tiled_sums` in compiled code; "alpha" and "beta" are (B, T, 1)."""
     same = "query" in tensors and all(
         tensors[name] is tensors.get(f"distance_{name}") for name in ("query", "key")
     )

@@ -36,14 +36,14 @@ def own_size(width: int, values: int) -> int:
 
 
 def _padded(x: Tensor) -> Tensor:
-    """Return (B, L, n) with zeros up to whole programs of positions and a power of two features."""
+    """Pad (B, L, n) with zeros to whole programs of positions and a power of two features."""
     _, length, features = x.shape
     missing = (0, _power(features) - features, 0, _whole(length, _MULTIPLE) - length)
     return pad(x, missing).contiguous()
 
 
 def _transposed(x: Tensor) -> Tensor:
-    """Return (B, L, n) as (B, n, L), with zeros up to whole programs of positions."""
+    """Transpose (B, L, n) to (B, n, L), padded with zeros to whole programs of positions."""
     return pad(x.transpose(1, 2), (0, _whole(x.shape[1], _MULTIPLE) - x.shape[1])).contiguous()
 
 
@@ -207,7 +207,7 @@ def backward(
         for name in problem.lengths:
             width = tensors[name].shape[2]
             found[name] = found[name][..., :width] + found[f"distance_{name}"]
-    # Without the features that fill up a power of two.
+    # Cut off the features that pad to a power of two.
     return {
         name: found[name][..., : x.shape[2]].contiguous()
         for name, x in tensors.items()
