@@ -68,7 +68,7 @@ def test_a_file_is_measured_where_the_training_data_are_missing(
     (own / "manifest.json").unlink(missing_ok=True)
     code, out, err = run_cli("evaluate", str(own), "--data", str(texts_data / "test.tsv"))
     assert code == 0, err
-    assert err.startswith("no simple methods beside the model: cannot read /none/train.tsv")
+    assert err.startswith("no baselines to compare with: cannot read /none/train.tsv")
     assert "majority" not in out and "accuracy" in out
 
 

@@ -40,7 +40,7 @@ def from_ragged(sequences: Any) -> tuple[Tensor, Tensor]:
     features = {one.shape[1:] for one in arrays if one.size or one.ndim > 1} or {()}
     if len(features) > 1 or any(one.ndim not in (1, 2) for one in arrays):
         raise ValueError(
-            "`sequences` must be ids (L,) or vectors (L, D) with one D, and differ in L alone. "
+            "`sequences` must be ids (L,) or vectors (L, D) with the same D, and differ only in L. "
             f"Received: shapes {[one.shape for one in arrays]}"
         )
     lengths = np.array([len(one) for one in arrays])
@@ -71,7 +71,7 @@ def _array(sequence: Any) -> np.ndarray:
 def _from_ragged_tensor(sequences: Any) -> tuple[Tensor, Tensor]:
     if sequences.ragged_rank != 1:
         raise ValueError(
-            "`sequences` must be ragged in their length alone, (B, None) or (B, None, D). "
+            "`sequences` must be ragged only in their length, (B, None) or (B, None, D). "
             f"Received: shape {tuple(sequences.shape)}, ragged_rank={sequences.ragged_rank}"
         )
     padded = ops.convert_to_tensor(sequences.to_tensor())

@@ -245,7 +245,7 @@ def _transfer(source: keras.Layer, target: keras.Layer) -> None:
     if _adaptation(source) != _adaptation(target):
         raise ValueError(
             "`model` must have no LoRA and no quantization in its attention, nor in layers that "
-            f"the copy makes anew. Received: {source.path!r}, which {_adaptation(source)}"
+            f"the copy recreates. Received: {source.path!r}, which {_adaptation(source)}"
         )
     # Keras has no public way to list the weights that are not those of sublayers
     weights, copies = (
@@ -292,7 +292,7 @@ def _kept(layer: keras.Layer, swap: Swap) -> Iterator[tuple[keras.Layer, str, st
             base = next(base for base in _WITH_HEADS if isinstance(one, base))
             reason = f"a subclass of {base.__name__} may compute something else"
         elif hasattr(one, HOOK):
-            reason = f"its `{HOOK}` is no plain softmax of q·kᵀ/√H over the keys of a mask"
+            reason = f"its `{HOOK}` is not a plain softmax of q·kᵀ/√H over the keys of a mask"
         elif _is_attention_alone(one):
             reason = f"it attends in `call`, not in a method `{HOOK}` that could be exchanged"
         else:

@@ -136,7 +136,7 @@ def _write_onnx(model: keras.Model, path: Path) -> None:
 
     _export_as("onnx")(model, path)
     if left := unknown_ops(onnx.load(path, load_external_data=False)):
-        raise ValueError(f"tf2onnx has nothing for TensorFlow's {', '.join(left)}")
+        raise ValueError(f"tf2onnx cannot convert TensorFlow's {', '.join(left)}")
 
 
 def _write_openvino(model: keras.Model, path: Path) -> None:

@@ -85,7 +85,7 @@ def _spaces(
     if isinstance(wanted, Mapping):
         if search_options:
             raise UserError(
-                "search_options is True and attention has values by option: give names alone, or "
+                "search_options is True and attention has values by option: give only names, or "
                 "leave search_options out"
             )
     else:

@@ -60,7 +60,7 @@ def test_a_table_is_what_training_reads(make: Any, tmp_path: Path) -> None:
     ("rows", "name", "message"),
     [
         ([], "a.jsonl", "there are no rows"),
-        ([{"text": object()}], "a.jsonl", "row 1 has a value that is no text and no number"),
+        ([{"text": object()}], "a.jsonl", "row 1 has a value that is neither text nor a number"),
         (["text"], "a.jsonl", "row 1 is 'text': expected a dictionary"),
         ([{"text": "a", "label": 1}, {"text": "b"}], "a.jsonl", "row 2 has no 'label', and row 1"),
         ([{"text": "a"}], "a.csv", "unsupported file extension: use .jsonl"),
@@ -145,7 +145,7 @@ def test_a_column_that_nobody_reads_refused_the_frame(value: Any, tmp_path: Path
     message = (
         r"row 1 has no 'text': drop it, fill it, or leave out the column"
         if any(value is one for one in MISSING)
-        else "row 1 has a value that is no text and no number: 'text' is "
+        else "row 1 has a value that is neither text nor a number: 'text' is "
     )
     for columns in (("text",), ("text", "label")):
         with pytest.raises(UserError, match=message) as caught:

@@ -67,8 +67,8 @@ def test_in_a_pipeline(tensorflow_only):
     "sequences,said",
     [
         ([], "must hold at least one sequence. Received: none"),
-        ([[1, 2], [[3]]], r"differ in L alone. Received: shapes \[\(2,\), \(1, 1\)\]"),
-        ([VECTORS[0], np.ones((1, 3))], r"with one D.*\[\(3, 2\), \(1, 3\)\]"),
+        ([[1, 2], [[3]]], r"differ only in L. Received: shapes \[\(2,\), \(1, 1\)\]"),
+        ([VECTORS[0], np.ones((1, 3))], r"with the same D.*\[\(3, 2\), \(1, 3\)\]"),
         ([np.ones((1, 2, 2))], r"ids \(L,\) or vectors"),
         ([1, 2], r"Received: shapes \[\(\), \(\)\]"),
         (["ab", "c"], "must hold sequences of integers or floats.*Received: 'ab'"),
@@ -84,5 +84,5 @@ def test_what_is_no_list_of_sequences_is_one_clear_line(sequences, said):
 def test_a_tensor_with_two_ragged_axes_is_refused(tensorflow_only):
     import tensorflow as tf
 
-    with pytest.raises(ValueError, match=r"ragged in their length alone.*ragged_rank=2"):
+    with pytest.raises(ValueError, match=r"ragged only in their length.*ragged_rank=2"):
         from_ragged(tf.ragged.constant([[[1], [2, 3]]]))

@@ -61,6 +61,6 @@ def test_an_op_without_a_formula_is_named(inside: bool, tmp_path: Path) -> None:
     batch = {model.inputs[0].name: np.full((1, 3), 0.5, "float32")}
     with pytest.raises(
         UserError,
-        match="^ONNX Runtime cannot convert this model: tf2onnx has nothing for .*BesselI0",
+        match="^ONNX Runtime cannot convert this model: tf2onnx cannot convert .*BesselI0",
     ):
         convert_model(model, need_runtime("onnx"), tmp_path, [batch])

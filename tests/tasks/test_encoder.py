@@ -508,8 +508,8 @@ def test_options_that_an_encoder_has_not_are_refused(
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"data__max_length": 41}, "data.max_length is 41: it must be 3 to 40, the positions"),
-        ({"model__frozen_layers": 4}, "model.frozen_layers is 4: it must be 0 to 3"),
+        ({"data__max_length": 41}, "data.max_length is 41: it must be from 3 to 40, the positions"),
+        ({"model__frozen_layers": 4}, "model.frozen_layers is 4: it must be from 0 to 3"),
         ({"model__lora_rank": -1}, "model.lora_rank is -1: it must be 0 or more"),
     ],
 )

@@ -87,7 +87,7 @@ def evaluate(
         measured = made.measure(model, part, limit)
         negative = subtraction(made, model, part, limit, measured)
         measured = measured._replace(figures={**measured.figures, **negative})
-    with waiting(f"measuring simple methods on {name}"):
+    with waiting(f"measuring the baselines on {name}"):
         baselines = _baselines(made, part, limit, data is not None)
     reached = Reached(str(run), made, name, measured, baselines)
     figures = {**measured.figures, **flat_figures(baselines)}
@@ -116,7 +116,7 @@ def _baselines(made: "Task", part: str, limit: int | None, of_file: bool) -> Any
     except UserError as error:
         if not of_file:
             raise
-        click.echo(f"no simple methods beside the model: {error}", err=True)
+        click.echo(f"no baselines to compare with: {error}", err=True)
         return {}
 
 

@@ -212,7 +212,7 @@ class _Trial:
         keras.utils.set_random_seed(seed)
         model = self._made(name)
         if not getattr(model, "compiled", False):
-            raise ValueError("`build` must return a compiled model. Received: one not compiled")
+            raise ValueError("`build` must return a compiled model. Received: an uncompiled model")
         if rate is not None:
             model.optimizer.learning_rate = rate
         options = {"verbose": 0, **self._fit_options}
@@ -228,7 +228,7 @@ class _Trial:
         model = _copy(self._build, name)
         config = self._build.get_compile_config()
         if config is None:
-            raise ValueError("`build` must be a compiled model. Received: one not compiled")
+            raise ValueError("`build` must be a compiled model. Received: an uncompiled model")
         model.compile_from_config(config)
         return model
 

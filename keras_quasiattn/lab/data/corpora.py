@@ -229,7 +229,8 @@ def _response_groups(file: Path) -> _Rows:
             for name in ("context", "candidates"):
                 if not group.get(name) or not is_list_of_texts(group[name]):
                     raise UserError(
-                        f"{file}, line {line}: {name!r} must be a list of at least one text"
+                        f"{file}, line {line}: {name!r} must be a list of at least one text; "
+                        f"got {group.get(name)!r:.60}"
                     )
             candidates, right = group["candidates"], group.get("label")
             if type(right) is not int or not 0 <= right < len(candidates):

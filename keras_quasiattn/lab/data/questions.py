@@ -258,7 +258,8 @@ def read_quasar(questions: Path, contexts: Path) -> Iterator[Question]:
                 context = _joined(place, [text for _, text in found["contexts"]])
             except (KeyError, TypeError, ValueError):
                 raise UserError(
-                    f"{place}: 'contexts' must be a list of [score, text] pairs"
+                    f"{place}: 'contexts' must be a list of [score, text] pairs; "
+                    f"got {found.get('contexts')!r:.60}"
                 ) from None
             yield _question(
                 *(f"{questions}, record {number}", row["uid"], row.get("question")),
@@ -339,7 +340,7 @@ def _answers(row: Mapping[str, Any]) -> tuple[Any, Any]:
 
 def _joined(place: str, passages: Any) -> str:
     if not is_list_of_texts(passages):
-        raise UserError(f"{place}: the passages must be a list of texts")
+        raise UserError(f"{place}: the passages must be a list of texts; got {passages!r:.60}")
     return "\n".join(passages)
 
 

@@ -97,7 +97,7 @@ def _json_row(row: Mapping[Any, Any], number: int, columns: Sequence[str]) -> di
             raise UserError(
                 f"row {number} has no {name!r}: drop it, fill it, or leave out the column"
                 if _is_missing(value)
-                else f"row {number} has a value that is no text and no number: "
+                else f"row {number} has a value that is neither text nor a number: "
                 f"{name!r} is {' '.join(repr(value).split())[:80]}"
             )
         if plain is not None:

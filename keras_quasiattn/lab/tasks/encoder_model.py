@@ -166,7 +166,7 @@ def limit_training(model: EncoderClassifier, frozen_layers: int, lora_rank: int)
     levels = list(_levels(model.encoder))
     if not 0 <= frozen_layers <= len(levels):
         raise UserError(
-            f"model.frozen_layers is {frozen_layers}: it must be 0 to {len(levels)}, the "
+            f"model.frozen_layers is {frozen_layers}: it must be from 0 to {len(levels)}, the "
             f"embeddings and {len(levels) - 1} layers"
         )
     if lora_rank < 0:

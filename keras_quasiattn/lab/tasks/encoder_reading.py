@@ -87,8 +87,8 @@ class EncoderReading(VocabularyTask):
         most, special = self.options.data["max_length"], special_ids(self.tokenizer, len(columns))
         if not special < most <= positions:
             raise UserError(
-                f"data.max_length is {most}: it must be {special + 1} to {positions}, the "
-                "positions of the encoder"
+                f"data.max_length is {most}: it must be from {special + 1} to {positions}, "
+                "the positions of the encoder"
             )
         counts = sum(map(self._whole_lengths, columns)) + special
         share = self.options.model["length_quantile"]

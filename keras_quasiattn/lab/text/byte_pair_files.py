@@ -62,7 +62,9 @@ def _read_json(file: Path) -> dict[str, int]:
     for piece, number in values.items():
         if type(number) is not int:
             line = _line_of(file, piece)
-            raise UserError(f"{file}, line {line}: the id of {piece!r} is {number!r}, no integer")
+            raise UserError(
+                f"{file}, line {line}: the id of {piece!r} is {number!r}: expected an integer"
+            )
     return values
 
 

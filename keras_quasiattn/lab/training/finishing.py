@@ -105,7 +105,7 @@ def save_finished(
         return
     figures = {name: float(value) for name, value in figures.items()}
     if shown.shown:
-        with shown.busy("measuring simple methods"):
+        with shown.busy("measuring the baselines"):
             baselines = task.measure_baselines("validation")
         for line in task.doubts(figures, baselines, "validation"):
             shown.say(line)
