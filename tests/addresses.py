@@ -1,4 +1,4 @@
-"""Makes Keras see reused addresses: an `id` that gives a freed object's address to the next one."""
+"""Make Keras see reused addresses: an `id` that reuses the address of a freed object."""
 
 import gc
 import weakref
@@ -40,7 +40,7 @@ class ReusedAddresses:
 
 @contextmanager
 def used_again() -> Iterator[None]:
-    """For what runs within, which has to serialize something, or nothing was tried."""
+    """Patch Keras' `id` in the `with` block, which must serialize something."""
     address = ReusedAddresses()
     gc.collect()
     gc.freeze()  # or each collection would look at all of TensorFlow

@@ -1,4 +1,4 @@
-"""Independent float64 vectors, read where they are present beside the project."""
+"""Independent float64 vectors, if they are present next to the project."""
 
 import json
 import os
@@ -11,7 +11,7 @@ PATH = Path(os.environ.get("QUASIATTN_CONFORMANCE", _DEFAULT))
 
 
 def cases(prefix):
-    """(name, config, inputs, outputs, gradients) of every case whose name starts with `prefix`."""
+    """Return (name, config, inputs, outputs, gradients) of the cases that start with `prefix`."""
     if not PATH.exists():
         return []
     arrays = np.load(PATH)

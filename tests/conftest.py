@@ -36,15 +36,15 @@ if keras.backend.backend() == "jax":
     import jax
 
     jax.config.update("jax_enable_x64", True)
-    # JAX compiles a loop's body whenever the loop is made anew. So loops run in Python, except
-    # where a test asks for `jax.jit`.
+    # JAX compiles a loop's body whenever the loop is created, so loops run in Python, except where
+    # a test asks for `jax.jit`.
     jax.config.update("jax_disable_jit", True)
-    # What one process or an earlier run has compiled serves the others.
+    # Reuse what another process or an earlier run has compiled.
     jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parents[1] / ".jax_cache"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
-# Law 8: these pass on every backend; everything else is of TensorFlow.
+# Law 8: these pass on every backend; all others need TensorFlow.
 ON_EVERY_BACKEND = (
     *("layers", "ops", "metrics/test_ranking.py"),
     *(
@@ -72,22 +72,22 @@ ON_EVERY_BACKEND = (
     ),
 )
 
-# What runs there by default: parameters of a test, and the share of the tests of whole models.
+# The sample that runs there by default: parameters of a test, and a share of the model tests.
 FEW_ON_JAX, SHARE_OF_MODELS_ON_JAX = 1, 1 / 4
 
 
 def pytest_ignore_collect(collection_path):
-    """On JAX and PyTorch the tests that are not of these backends are not even imported."""
+    """On JAX and PyTorch, do not even import tests that need another backend."""
     if keras.backend.backend() != "tensorflow" and collection_path.name.startswith("test_"):
         place = collection_path.relative_to(Path(__file__).parent).as_posix()
         return None if place.startswith(ON_EVERY_BACKEND) else True
 
 
-@pytest.hookimpl(tryfirst=True)  # before marks are looked at
+@pytest.hookimpl(tryfirst=True)  # before marks are evaluated
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """On JAX, runs only a seeded sample of the tests by default.
+    """On JAX, run only a seeded sample of the tests by default.
 
-    JAX compiles every operation for every shape, which takes long. The hook in
+    JAX compiles every operation for every shape, which is slow. The hook in
     tests/layers/conftest.py chooses among the laws of layers.
     """
     of_test = defaultdict(list)
@@ -104,16 +104,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Freezes what imports have made: Keras collects garbage often and would search all of it."""
+    """Freeze what imports created: Keras often collects garbage, and would search all of it."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="module")
 def what_a_module_leaves_is_not_searched():
-    """Freezes what a module's tests keep, such as layers and runs.
+    """Freeze what a module's tests keep, such as layers and runs.
 
-    KerasTuner alone spent 25 s on searching through it.
+    KerasTuner alone spent 25 s searching it.
     """
     yield
     gc.collect()
@@ -129,7 +129,7 @@ def clean_keras_state():
 
 @pytest.fixture
 def jitted():
-    """On JAX, compiles what is compiled for a user: for tests that run many steps of one graph."""
+    """On JAX, compile as for a user, in tests that run many steps of one graph."""
     if keras.backend.backend() == "jax":
         with jax.disable_jit(False):
             yield
@@ -145,7 +145,7 @@ def tensorflow_only():
 
 @pytest.fixture
 def eagerly():
-    """Functions run without being traced, where a test learns nothing new from a graph."""
+    """Run functions without tracing them, where a graph would test nothing new."""
     import tensorflow as tf
 
     tf.config.run_functions_eagerly(True)
@@ -153,14 +153,14 @@ def eagerly():
     tf.config.run_functions_eagerly(False)
 
 
-# Runs are made once for all processes of pytest-xdist, and are only for reading.
+# Runs are trained once for all processes of pytest-xdist, and are read-only.
 
 
 @pytest.fixture(scope="session")
 def shared(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Callable[[str, Callable[[Path], Any]], Path]:
-    """Gives the folder of this name. The first process that needs it makes it for all processes."""
+    """Return the folder of this name, which the first process that needs it creates for all."""
     base = tmp_path_factory.getbasetemp()
     base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
@@ -182,14 +182,14 @@ def _trained(task: Any, path: Path) -> None:
     from keras_quasiattn.lab.training import train
 
     policy = keras.config.dtype_policy()
-    keras.config.set_dtype_policy("float32")  # the first test to ask may have another
+    keras.config.set_dtype_policy("float32")  # the first test that asks may use another policy
     train(task, path, progress=False)
     keras.config.set_dtype_policy(policy)
 
 
 @pytest.fixture(scope="session")
 def mlu_data(shared):
-    """Folder with the data of the tiny arithmetic task."""
+    """Return the folder with the data of the tiny arithmetic task."""
     import tiny_mlu
 
     return shared("mlu-data", lambda folder: tiny_mlu.make(folder).prepare())
@@ -197,7 +197,7 @@ def mlu_data(shared):
 
 @pytest.fixture(scope="session")
 def mlu_run(shared, mlu_data):
-    """Folder of a finished run of the tiny arithmetic task; only for reading."""
+    """Return the folder of a finished run of the tiny arithmetic task; read-only."""
     import tiny_mlu
 
     return shared("mlu", lambda folder: _trained(tiny_mlu.make(mlu_data), folder / "run")) / "run"
@@ -205,7 +205,7 @@ def mlu_run(shared, mlu_data):
 
 @pytest.fixture(scope="session")
 def mlu_saved_model(shared, mlu_run):
-    """Folder of that run's exported model."""
+    """Return the folder of that run's exported model."""
     from keras_quasiattn.lab.training import RunFolder
     from keras_quasiattn.serving import export
 
@@ -218,7 +218,7 @@ def mlu_saved_model(shared, mlu_run):
 
 @pytest.fixture
 def quick_export(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An export without its slow part, where a test is about the rest."""
+    """Skip the slow part of an export, where a test is about the rest."""
     from keras_quasiattn.lab.serving import export as module
 
     def write(signature: Any, model: keras.Model, path: Path) -> None:
@@ -232,7 +232,7 @@ def quick_export(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def texts_data(shared):
-    """Folder with the files of the tiny classification."""
+    """Return the folder with the files of the tiny classification task."""
     import tiny_texts
 
     return shared("texts-data", tiny_texts.files)
@@ -240,7 +240,7 @@ def texts_data(shared):
 
 @pytest.fixture(scope="session")
 def texts_run(shared, texts_data):
-    """Folder of a finished run of the gated model on them; only for reading."""
+    """Return the folder of a finished run of the gated model on them; read-only."""
     import tiny_texts
 
     return (
@@ -251,7 +251,7 @@ def texts_run(shared, texts_data):
 
 @pytest.fixture(scope="session")
 def encoder_folder(shared):
-    """Folder of a tiny encoder, with random weights, that stands for a pretrained one."""
+    """Return the folder of a tiny encoder with random weights, in place of a pretrained one."""
     pytest.importorskip("keras_hub", reason="needs the extra pretrained")
     import tiny_encoder
 
@@ -260,7 +260,7 @@ def encoder_folder(shared):
 
 @pytest.fixture(scope="session")
 def encoder_run(shared, encoder_folder, texts_data):
-    """Folder of a finished run that started from this encoder, whose place is gone."""
+    """Return the folder of a finished run that started from this encoder, now deleted."""
     import tiny_encoder
 
     def make(folder: Path) -> None:
@@ -273,7 +273,7 @@ def encoder_run(shared, encoder_folder, texts_data):
 
 @pytest.fixture(scope="session")
 def pairs_data(shared):
-    """Folder with the files of the tiny pairs."""
+    """Return the folder with the files of the tiny pair task."""
     import tiny_pairs
 
     return shared("pairs-data", lambda folder: tiny_pairs.files(folder, "pairs"))
@@ -281,7 +281,7 @@ def pairs_data(shared):
 
 @pytest.fixture(scope="session")
 def rank_data(shared):
-    """Folder with the files of the tiny ranking."""
+    """Return the folder with the files of the tiny ranking task."""
     import tiny_pairs
 
     return shared("rank-data", lambda folder: tiny_pairs.files(folder, "rank"))
@@ -289,7 +289,7 @@ def rank_data(shared):
 
 @pytest.fixture(scope="session")
 def sequences_data(shared):
-    """Folder with the files of the tiny translation, and problems."""
+    """Return the folder with the files of the tiny translation and programs tasks."""
     import tiny_sequences
 
     return shared("sequences-data", tiny_sequences.files)
@@ -297,7 +297,7 @@ def sequences_data(shared):
 
 @pytest.fixture(scope="session")
 def reading_data(shared):
-    """Folder with the files of the tiny reading."""
+    """Return the folder with the files of the tiny reading task."""
     import tiny_reading
 
     return shared("reading-data", tiny_reading.files)
@@ -307,8 +307,8 @@ def reading_data(shared):
 def run_cli(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., tuple[int, str, str]]:
-    """The command line in this process: exit code, standard output, standard error."""
-    # A machine with much else to do would have lines on what takes long, beside those of the test.
+    """Run the command line in this process: exit code, standard output, standard error."""
+    # On a busy machine, lines about slow work would mix with the test's own output.
     monkeypatch.setattr("keras_quasiattn.lab.training.progress._SILENCE", 3600.0)
 
     def run(*arguments: str) -> tuple[int, str, str]:
@@ -324,5 +324,5 @@ def run_cli(
 
 @pytest.fixture
 def run(mlu_run: Path, tmp_path: Path) -> Path:
-    """A finished run that a test may damage."""
+    """Return a finished run that a test may damage."""
     return shutil.copytree(mlu_run, tmp_path / "run")

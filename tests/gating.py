@@ -8,7 +8,7 @@ def sigmoid(x):
 
 
 def softmax(scores, shown):
-    """Over the last axis, where `shown`; zeros elsewhere and in a row without any."""
+    """Apply a softmax over the last axis where `shown`; elsewhere, and in rows without any, 0."""
     exponential = np.where(shown, np.exp(scores), 0)
     total = exponential.sum(-1, keepdims=True)
     return exponential / np.where(total > 0, total, 1)
@@ -44,7 +44,7 @@ def soft_attention(states, kernel, mask, gates=1.0):
 
 
 def local_attention(states, kernel, center, mask, window):
-    """One example after the other, padding deleted."""
+    """Compute one example at a time, with padding deleted."""
     weights = np.zeros(mask.shape)
     for row, real in enumerate(mask):
         positions = np.arange(real.sum())

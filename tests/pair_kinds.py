@@ -1,4 +1,4 @@
-"""Small models of every kind that takes two texts, and two texts for them."""
+"""Small models of every kind that takes two texts, and a pair of texts for them."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def make(kind: str, **changed: Any) -> keras.Model:
 
 
 def lively(model: keras.Model, seed: int = 0) -> keras.Model:
-    """The model with weights so large, biases too, that everything in it matters to the answer."""
+    """Return the model with weights, biases included, large enough that all affect the answer."""
     random = np.random.default_rng(seed)
     model.set_weights(
         [random.normal(size=weight.shape, scale=0.4) for weight in model.get_weights()]

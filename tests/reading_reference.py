@@ -1,4 +1,4 @@
-"""What the readers' layers compute, in float64 NumPy, for one example without padding at a time."""
+"""The reading layers in float64 NumPy, for one example without padding at a time."""
 
 import itertools
 
@@ -15,7 +15,7 @@ def relu(x):
 
 
 def factorization(z, bias, weights, factors):
-    """The definition: the product of every two different features."""
+    """Compute the definition: the products of all pairs of different features."""
     pairs = itertools.combinations(range(z.shape[-1]), 2)
     return (
         bias + z @ weights + sum(factors[i] @ factors[j] * z[..., i] * z[..., j] for i, j in pairs)
@@ -30,7 +30,7 @@ def compared(x, aligned, machines):
 
 
 def connector(x, y, kernels, machines):
-    """Features (T, 3) and (S, 3); with six machines (T, 6) and (S, 6)."""
+    """Return features (T, 3) and (S, 3); with six machines (T, 6) and (S, 6)."""
     projected = [relu(relu(z @ kernels[0]) @ kernels[1]) for z in (x, y)]
     scale = x.shape[-1] ** -0.5
     to_y, to_x = (softmax(scale * a @ b.T) for a, b in (projected, projected[::-1]))
@@ -56,7 +56,7 @@ def attention_flow(p, q, kernel):
 
 
 def gru_step(x, h, kernel, recurrent_kernel, bias):
-    """Keras' form (Cho et al. 2014 with the reset behind the product).
+    """Compute Keras' form (Cho et al. 2014 with the reset after the product).
 
     The gates are in the order update, reset, candidate.
     """
@@ -67,7 +67,7 @@ def gru_step(x, h, kernel, recurrent_kernel, bias):
 
 
 def bidirectional(x, weights):
-    """States (T, 2·units) from the six weights of both directions."""
+    """Return states (T, 2·units) from the six weights of both directions."""
     sides = []
     for rows, part in ((x, weights[:3]), (x[::-1], weights[3:])):
         h, states = np.zeros(part[1].shape[0]), []
@@ -93,6 +93,6 @@ def attentive_pointer(
 
 
 def best_span(start, end, longest):
-    """(first, last): the first of the best ones, by trying all."""
+    """Return (first, last) of the first best span, by trying all."""
     spans = [(i, j) for i in range(len(start)) for j in range(i, min(i + longest, len(start)))]
     return max(spans, key=lambda span: (start[span[0]] + end[span[1]], -span[0], -span[1]))

@@ -1,4 +1,4 @@
-"""What each op means, in a few lines of float64 NumPy. The tests take these for the truth."""
+"""The definition of each op in a few lines of float64 NumPy, which the tests take as truth."""
 
 import numpy as np
 

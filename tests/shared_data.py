@@ -1,4 +1,4 @@
-"""Real data, read where they are present beside the project."""
+"""Real data, if they are present next to the project."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`benchmarks/accelerator.py`: what it plans and says; all of it on the CPU, no TensorFlow."""
+"""`benchmarks/accelerator.py`: its plan and output; all on the CPU, without TensorFlow."""
 
 import itertools
 import json
@@ -99,7 +99,7 @@ def test_what_a_failure_is():
     assert timing.state_of("RuntimeError: CUDA error: an illegal memory access") == "failed"
 
 
-# Says what a worker says, dies in the second of three units, and goes on where it is told.
+# Imitate a worker that dies in the second of three units and continues where told to.
 WORKER = """
 import json, os, sys
 done = json.load(open(sys.argv[sys.argv.index("--done") + 1])) if "--done" in sys.argv else []
@@ -136,7 +136,7 @@ def test_a_process_that_hangs_is_stopped_at_its_time():
 
 @pytest.mark.long
 def test_all_of_it_runs_on_the_cpu_without_tensorflow(tmp_path):
-    """What a machine with a GPU has minutes for must not fail there for want of a try."""
+    """Minutes on a GPU must not be lost to faults that a CPU would have shown."""
     (tmp_path / "sitecustomize.py").write_text(WITHOUT_TENSORFLOW)
     output = tmp_path / "accelerator.json"
     environment = {name: value for name, value in os.environ.items() if name != "KERAS_BACKEND"}

@@ -1,4 +1,4 @@
-"""The benchmarks' commands, each once at a tiny size, and how their figures are made."""
+"""The benchmarks' commands, each once at a tiny size, and how their figures are computed."""
 
 import json
 import subprocess

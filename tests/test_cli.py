@@ -25,7 +25,7 @@ COMMANDS = [
     "serve-check",
 ]
 
-# The commands, when all is well
+# The commands, if nothing fails
 
 
 def test_from_training_to_a_saved_model(

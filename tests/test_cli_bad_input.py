@@ -1,4 +1,4 @@
-"""Bad arguments, bad questions and damaged files: a command says one line and changes nothing."""
+"""Bad arguments, bad questions and damaged files: a command prints one line and changes nothing."""
 
 import io
 import json
@@ -111,8 +111,8 @@ def test_bad_arguments_are_one_line_and_change_nothing(
     outcome = run_cli(*(argument.format(**places) for argument in arguments))
     assert_one_line(outcome, message, code)
     after = tiny_mlu.contents(tmp_path)
-    # An empty folder counts as none. With a config.json in it, the next start would have to keep to
-    # the refused options.
+    # An empty folder counts as missing. With a config.json in it, the next start would have to use
+    # the rejected options.
     after.pop("new", None)
     assert after == before
 

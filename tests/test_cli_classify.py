@@ -23,7 +23,7 @@ def data(texts_data: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def trained(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of a user's own file, trained from the command line."""
+    """Return a run on a user's own file, trained from the command line."""
     from keras_quasiattn.lab import cli
 
     folder = tmp_path_factory.mktemp("runs")
@@ -228,7 +228,7 @@ def test_a_network_that_does_not_answer_is_one_line_within_seconds(
 
 
 def ask(model: Path, texts: list[str]) -> dict[str, Any]:
-    """What the exported model answers in a process without this package and without Keras."""
+    """Return the exported model's answers in a process without this package and Keras."""
 
     def plain(value: Any) -> Any:
         return (

@@ -1,4 +1,4 @@
-"""`quasiattn evaluate`: tables for people, JSON for programs, and files of one's own."""
+"""`quasiattn evaluate`: tables for people, JSON for programs, and a user's own files."""
 
 import json
 import shutil
@@ -16,7 +16,7 @@ from keras_quasiattn.metrics.intervals import bootstrap, wilson
 
 @pytest.fixture
 def own(texts_run: Path, tmp_path: Path) -> Path:
-    """A copy of a run, whose metrics may be written."""
+    """Return a copy of a run, whose metrics may be changed."""
     return shutil.copytree(texts_run, tmp_path / "mine")
 
 
@@ -103,7 +103,7 @@ def test_data_of_ones_own_are_refused_by_a_task_without(run_cli: Any, mlu_run: P
 
 
 def test_intervals_hold_their_share() -> None:
-    """Of many samples, about 95% have an interval that contains the truth."""
+    """Of many samples, about 95% have an interval that contains the true value."""
     generator = np.random.default_rng(3)
     hits = generator.binomial(40, 0.9, 2000)
     bounds = [wilson(hit / 40, 40) for hit in hits]

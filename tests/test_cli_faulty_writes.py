@@ -4,7 +4,7 @@ CI tries one write each of two commands. This tries every write of all of them, 
 
 python -m pytest -m "" tests/test_cli_faulty_writes.py
 
-The writes of `tune` are dealt to parts, each with a verdict of its own.
+The writes of `tune` are divided into parts, each a separate test.
 """
 
 import json
@@ -69,7 +69,7 @@ TOY = [
 
 
 class Command(NamedTuple):
-    """A command that works in a folder, and what may be compared of its results."""
+    """A command that works in a folder, and the results to compare."""
 
     words: Callable[[Path], list[str]]
     results: Callable[[Path], Any]
@@ -125,9 +125,9 @@ COMMANDS = {
 
 
 def start(name: str, folder: Path, number: int = 0, fault: str = "") -> tuple[int, str, list[str]]:
-    """Runs the command, with a fault at the change of this number.
+    """Run the command, with a fault at the change of this number.
 
-    Returns the exit code, the lines of standard error, and all changes that the process asked for.
+    Return the exit code, the lines of standard error, and all changes that the process requested.
     """
     note = folder.with_suffix(".note")
     note.unlink(missing_ok=True)
@@ -146,14 +146,14 @@ def start(name: str, folder: Path, number: int = 0, fault: str = "") -> tuple[in
 
 
 def fresh(folder: Path, mlu_run: Path, mlu_data: Path) -> Path:
-    """A folder with the run and the data that some commands start from."""
+    """Make a folder with the run and the data that some commands start from."""
     shutil.copytree(mlu_run, folder / "run")
     shutil.copytree(mlu_data, folder / "data")
     return folder
 
 
 def names(folder: Path) -> list[str]:
-    """What lies there, but for curves, which have the time in their names."""
+    """Return the files there, except curves, whose names contain the time."""
     found = (str(path.relative_to(folder)) for path in folder.rglob("*"))
     return sorted(name for name in found if "tensorboard" not in name and "tfevents" not in name)
 
@@ -162,7 +162,7 @@ def assert_nothing_is_half_visible(folder: Path) -> None:
     for file in folder.rglob("*"):
         if not file.is_file() or any(map(is_temporary, (file, *file.parents))):
             continue
-        # metrics.json is empty while the one is locked who makes it.
+        # metrics.json is empty while the process that creates it holds the lock.
         if file.suffix == ".json" and file.stat().st_size:
             json.loads(file.read_text())
         elif file.suffix == ".jsonl":
@@ -225,7 +225,7 @@ def test_a_fault_at_any_write_loses_nothing_and_leaves_nothing(
         assert len(got) >= number
         if fault == "kill":
             assert code == -9
-        else:  # some things may fail without harm, such as removing what lies there already
+        else:  # some failures are harmless, such as when removing existing files
             assert code in (0, 1) and "Traceback" not in said, said
             assert (said.count("\n"), bool(said)) == (0, code == 1), said
         assert_nothing_is_half_visible(folder)

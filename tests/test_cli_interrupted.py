@@ -1,4 +1,4 @@
-"""The command line on a full disk, in folders it may not write, and stopped in the middle."""
+"""The command line on a full disk, in read-only folders, and interrupted."""
 
 import json
 import re
@@ -25,7 +25,7 @@ for arguments in json.loads(sys.argv[1]):
 
 
 def errors_of_several(commands: list[list[str]], before: str) -> list[str]:
-    """Our lines on standard error from commands that all have to fail, in one process."""
+    """Return our lines on standard error from commands that must all fail, in one process."""
     command = [sys.executable, "-c", SEVERAL, json.dumps(commands)]
     ended = warm.run(command, text=True, env=tiny_mlu.environment(), before=before)
     assert ended.stdout.splitlines() == ["1"] * len(commands), ended.stderr
@@ -112,7 +112,7 @@ def test_folders_that_cannot_be_written(mlu_run: Path, mlu_data: Path, tmp_path:
     assert tiny_mlu.contents(place) == before
 
 
-# What a person may interrupt: each says by a file that it has begun.
+# Work that a user may interrupt: each writes a file when it has begun.
 INTERRUPTED = """
 import os, pathlib, sys, threading, time
 import tensorflow as tf

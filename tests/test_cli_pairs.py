@@ -1,4 +1,4 @@
-"""Pairs and rankings from a user's own files to a served model, from the command line."""
+"""From a user's own pairs and rankings to a served model, on the command line."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ ASK = Path(__file__).resolve().parents[1] / "examples" / "ask.py"
 
 
 def train(run_cli: Any, folder: Path, task: str, model: str) -> str:
-    """A run of the files in the folder."""
+    """Train a run on the files in the folder."""
     settings = tiny_pairs.overrides(
         folder, task, model, training__steps=20, training__checkpoint_every=20
     )
@@ -32,7 +32,7 @@ def train(run_cli: Any, folder: Path, task: str, model: str) -> str:
 
 
 def ask(folder: Path, *texts: str) -> list[str]:
-    """The lines that an exported model answers, in a process without this package and Keras."""
+    """Return an exported model's answers, from a process without this package and Keras."""
     ended = warm.run([sys.executable, ASK, folder, *texts], text=True, before=warm.WITHOUT_KERAS)
     return ended.stdout.splitlines() if ended.returncode == 0 else ended.stderr.splitlines()[-1:]
 
@@ -45,7 +45,7 @@ def test_candidates_to_a_served_ranker(run_cli: Any, tmp_path: Path) -> None:
     _, out, _ = run_cli("predict", run, "the cat\ta dog\tthe old cat\t")
     expected = json.loads(out)
     code, _, err = run_cli("export", run, "--to", str(tmp_path))
-    # What the loops of this process save, the exported model does not.
+    # The exported model does not have the speed of this process's loops.
     assert code == 0 and err.startswith("note: CoDA's compiled loops") and "--compile" in err
     served = ask(tmp_path / "run" / "1", "the cat", "a dog", "the old cat", "")
     assert [line.split(" ", 1)[1] for line in served] == expected["ranked"]

@@ -1,4 +1,4 @@
-"""The command before it has loaded anything."""
+"""The command before it loads anything."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""Two files of a user's own to a served translator, from the command line."""
+"""From a user's own two files to a served translator, on the command line."""
 
 import json
 from pathlib import Path

@@ -17,12 +17,12 @@ FOLDERS = [
 
 
 def modules():
-    """The names of all modules, found anew in every run."""
+    """Return the names of all modules, searched in every run."""
     names = []
     for folder in FOLDERS:
         package = importlib.import_module(f"keras_quasiattn.{folder}")
         names += [m.name for m in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
-    # Made for one backend and imported by its chooser alone; or for a GPU, which needs Triton.
+    # For one backend, and imported only where that is chosen; or for a GPU, which needs Triton.
     chosen = [name for name in names if not name.startswith("keras_quasiattn.core.backend.")]
     return [name for name in chosen if not name.endswith(("torch_gpu", "triton_kernels"))]
 

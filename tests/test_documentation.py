@@ -1,6 +1,6 @@
 """The documentation: its code runs, and everything public is in it.
 
-Its links lead somewhere, and it builds without a warning.
+Its links work, and it builds without a warning.
 """
 
 import importlib
@@ -41,7 +41,7 @@ def name_of(page: Path) -> str:
 @TENSORFLOW
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=name_of)
 def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The blocks of a page, one after the other in one namespace, as a reader would type them."""
+    """Run the blocks of a page in order, in one namespace, as a reader would type them."""
     if page.name == "tuning.md":
         pytest.importorskip("keras_tuner")
     monkeypatch.chdir(tmp_path)
@@ -56,7 +56,7 @@ def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.complete
 @TENSORFLOW
 def test_first_steps(tmp_path: Path) -> None:
-    """The five steps as they are printed, in a folder of their own."""
+    """Run the five steps as printed, in a separate folder."""
     pytest.importorskip("jinja2")
     pytest.importorskip("tensorflow_serving")
     page = DOCS / "first-steps.md"

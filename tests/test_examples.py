@@ -1,4 +1,4 @@
-"""Every example runs at a small size, and the notebooks run and hold what they showed."""
+"""Every example runs at a small size, and the notebooks run and contain their outputs."""
 
 import importlib.util
 import json
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "examples"
 NOTEBOOKS = sorted((EXAMPLES / "notebooks").glob("*.ipynb"))
 SMALL = ("--examples", "64", "--epochs", "1")
-# Arguments, and what the output has to have.
+# Arguments, and what the output must contain.
 SCRIPTS = {
     "coda_parts.py": (
         ("--parts", "gains", "--steps", "110"),
@@ -61,7 +61,7 @@ def test_every_script_is_run() -> None:
 
 
 def test_the_examples_stay_what_a_user_copies() -> None:
-    """They once were 4,531 lines, most of them scripts for the papers' tables."""
+    """They once had 4,531 lines, mostly scripts for the papers' tables."""
     files = list(EXAMPLES.rglob("*.py"))
     assert sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files) <= 2000
 
@@ -97,7 +97,7 @@ def test_it_runs(script: str, tmp_path: Path) -> None:
 
 
 def test_coda_whose_parts_change_nothing_is_coda(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same projections for N as for E, gains of 1; softmax only where the call is causal."""
+    """The same projections for N as for E, gains of 1; softmax only if the call is causal."""
     monkeypatch.syspath_prepend(EXAMPLES)
     parts = importlib.import_module("coda_parts")
     query, value = keras.random.normal((2, 5, 8)), keras.random.normal((2, 7, 8))
@@ -133,7 +133,7 @@ def test_the_language_models_are_better_than_unigrams(tmp_path: Path) -> None:
 
 
 def printed_by(script: str, arguments: Sequence[str], folder: Path) -> str:
-    """What an example prints on its standard output, run in `folder`."""
+    """Run an example in `folder` and return its standard output."""
     done = warm.run(
         [sys.executable, str(EXAMPLES / script), *arguments],
         cwd=folder,

@@ -1,4 +1,4 @@
-"""What the package says and does where an extra is missing."""
+"""How the package behaves if an extra is missing."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from keras_quasiattn.extras import MissingPackageError
 
 
 def python(backend: str, code: str) -> str:
-    """What a fresh process prints."""
+    """Return what a fresh process prints."""
     ended = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,

@@ -117,7 +117,7 @@ def test_a_folder_was_renamed_before_its_files_were_on_the_disk(
 
 
 def test_a_killed_export_left_a_part_of_the_servers_file_for_ever(tmp_path: Path) -> None:
-    """Of the same file alone, and only what nobody is still writing."""
+    """Only temporary files of the same file, and only if no process is still writing them."""
     mine = tmp_path / f".tmp-4194305@{files._machine()}-models.config"  # no process has this number
     another = tmp_path / f".tmp-4194305@{files._machine()}-other.config"
     living = tmp_path / f".tmp-{os.getppid()}@{files._machine()}-models.config"

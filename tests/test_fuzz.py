@@ -1,4 +1,4 @@
-"""Damaged files: whatever is in them, the answer is a right one or one line, and never a traceback.
+"""Damaged files: whatever they contain, the result is right or a one-line error, never a traceback.
 
 python -m pytest -m "" tests/test_fuzz.py                          # some hundred files of each kind
 QUASIATTN_CASES=10000 python -m pytest -m "" tests/test_fuzz.py    # by hand
@@ -25,7 +25,7 @@ from keras_quasiattn.lab.training.checkpoints import Checkpoints
 
 pytestmark = pytest.mark.long
 CASES = int(os.environ.get("QUASIATTN_CASES", "300"))
-# What has broken readers before, put in anywhere.
+# Content that has broken readers before, inserted anywhere.
 STRANGE = [
     *(
         b"\x00",
@@ -57,7 +57,7 @@ STRANGE = [
 
 
 def mutated(content: bytes, draw: random.Random) -> bytes:
-    """The content with up to three changes.
+    """Return the content with up to three changes.
 
     A change cuts, doubles or replaces a part, flips a bit, or inserts strange bytes.
     """
@@ -84,7 +84,7 @@ def mutated(content: bytes, draw: random.Random) -> bytes:
 
 
 def outcome(read: Callable[[], Any], content: bytes) -> str | None:
-    """The error's line, None where there is none; anything else than a user's error fails."""
+    """Return the error's line, or None without an error; fail for anything but a `UserError`."""
     try:
         read()
     except UserError as error:

@@ -1,4 +1,4 @@
-"""An attention that only this file defines is usable by its name wherever one is chosen."""
+"""An attention defined only in this file can be used by name wherever one is chosen."""
 
 import dataclasses
 import inspect
@@ -36,7 +36,7 @@ CHOSEN = {"attention": "power", "attention_options": {"power": 1.5}}
 
 @pytest.fixture(scope="module", autouse=True)
 def multi_head() -> Iterator[Any]:
-    """The multi-head layer; the attention exists in the tests of this file alone."""
+    """Return the multi-head layer; the attention exists only in this file's tests."""
 
     @dataclasses.dataclass
     class Power(ScoreAttention):
@@ -161,7 +161,7 @@ def test_in_reports_and_counts() -> None:
 
 
 def test_of_another_package(tmp_path: Path) -> None:
-    """Installed beside this one: no import names it, and no file of this package."""
+    """An installed package: no import names it, nor does any file of this package."""
     page = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
     source = page.split("```python\n")[1].split("```")[0]
     (tmp_path / "my_package").mkdir()
@@ -197,7 +197,7 @@ assert layer.power == 3.0 and np.asarray(weights).min() >= 0
 
 
 def test_options_are_arguments_and_read_only_attributes(multi_head: Any) -> None:
-    """Setting one was ignored in silence: the attention keeps its own."""
+    """Setting one was silently ignored, because the attention has its own copy."""
     signature = inspect.signature(multi_head.__init__)
     assert list(signature.parameters)[:3] == ["self", "num_heads", "key_dim"]
     assert signature.parameters["power"].default == 2.0

@@ -14,7 +14,7 @@ FILE = Path(__file__).with_name("public_defaults.json")
 
 
 def public_defaults() -> dict[str, dict[str, str]]:
-    """Of every public function and class, the defaults of its own arguments as they are written."""
+    """Return the defaults of every public function's and class's own arguments, as written."""
     from keras_quasiattn import layers, metrics, models, ops, report, serving, tuning
     from keras_quasiattn.lab import tasks, text, training
 

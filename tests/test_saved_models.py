@@ -1,4 +1,4 @@
-"""The models that lie in the repository answer, and are small."""
+"""The models in the repository answer, and are small."""
 
 import json
 import sys

@@ -30,7 +30,7 @@ COMPUTING = [
     for path in SOURCES
     if path.relative_to(ROOT / "keras_quasiattn").parts[0] in ("core", "attention", "layers")
 ]
-# What importing the package, or its metrics, must not bring with it.
+# Modules that importing the package, or its metrics, must not load.
 LATE = {
     "keras_quasiattn": {
         "tensorflow_text",
@@ -54,7 +54,7 @@ def tree_of(path):
 
 
 def imports(path, nodes=None):
-    """The modules that a file imports; those of `nodes` alone where they are given."""
+    """Return the modules that a file imports, or only those that `nodes` import."""
     for node in ast.walk(tree_of(path)) if nodes is None else nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -64,7 +64,7 @@ def imports(path, nodes=None):
 
 
 def importing(paths, names):
-    """The files that import one of the modules, or a part of one.
+    """Return the files that import one of the modules, or a part of one.
 
     Only files that contain one of the names are parsed.
     """
@@ -82,14 +82,14 @@ def test_no_private_keras():
 
 
 def test_what_scripts_import_of_the_package_is_there():
-    """Some of them run in tests that CI leaves out: a name had moved, and nothing told so."""
+    """Some run only in tests that CI skips: a name had moved, and no test failed."""
     rooms = [ROOT / name for name in ("examples", "benchmarks", "docs")]
     gone = []
     for path in {*TESTS, *(path for room in rooms for path in room.rglob("*.py"))}:
         for name in imports(path):
             if name and name.startswith("keras_quasiattn"):
                 try:
-                    # A module is there, although what it imports may need a GPU.
+                    # The module exists, although its imports may need a GPU.
                     module = (ROOT / name.replace(".", "/")).with_suffix(".py")
                     module.is_file() or pkgutil.resolve_name(name)
                 except (AttributeError, ImportError):
@@ -102,7 +102,7 @@ def test_what_reports_are_drawn_with_is_imported_when_something_is_drawn():
 
 
 def test_no_signature_is_taken_of_a_class():
-    """On Python 3.11.2 it is that of `__new__`, which takes anything in Keras' layers."""
+    """On Python 3.11.2 it is the signature of `__new__`, which takes anything in Keras' layers."""
     assert not [path for path in SOURCES if re.search(r"signature\([A-Z]\w*\)", text_of(path))]
 
 
@@ -113,7 +113,7 @@ def test_layers_name_no_backend():
 
 
 def test_no_condition_names_an_attention():
-    """Only an attention's own code knows it. Elsewhere it is an entry of a table or an argument."""
+    """Only an attention's own code names it; elsewhere it is a table entry or an argument."""
     from keras_quasiattn.attention import ATTENTIONS
 
     found = [
@@ -135,7 +135,7 @@ def test_layers_draw_from_seed_generators_only():
 
 
 def code_of(path):
-    """The source without docstrings and other bare strings."""
+    """Return the source without docstrings and other bare strings."""
     lines = text_of(path).splitlines()
     for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
@@ -144,7 +144,7 @@ def code_of(path):
 
 
 def run_at_import(tree):
-    """The nodes of a file that importing it runs: not functions, nor what is for type checkers."""
+    """Return the nodes that importing a file runs: not functions, nor code for type checkers."""
     for node in ast.iter_child_nodes(tree):
         for_types = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
         if not for_types and not isinstance(
@@ -155,7 +155,7 @@ def run_at_import(tree):
 
 
 def loaded_with(module):
-    """All modules that importing `module` loads, itself included, as far as the sources tell."""
+    """Return all modules that importing `module` loads, itself included, by the source."""
     loaded, waiting = set(), [module]
     while waiting:
         name = waiting.pop()
@@ -164,7 +164,7 @@ def loaded_with(module):
         loaded.add(name)
         place = ROOT.joinpath(*name.split("."))
         path = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
-        # A file for one backend is imported by its chooser, where that backend is the one.
+        # A file for one backend is imported only if that backend is chosen.
         if name.startswith("keras_quasiattn") and path.exists() and not name.endswith(OF_A_BACKEND):
             waiting += imports(path, run_at_import(tree_of(path)))
             waiting += [name.rpartition(".")[0]] if "." in name else []

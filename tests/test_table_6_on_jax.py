@@ -12,7 +12,7 @@ import pytest
 from test_accelerator import WITHOUT_TENSORFLOW
 
 ROOT = Path(__file__).resolve().parents[1]
-# The command with periods of two updates.
+# Run the command with checkpoints every two updates.
 SMALL = """
 import sys
 from benchmarks import table_6_on_jax as example

@@ -1,6 +1,6 @@
-"""The wheel beside the versions of Python, Keras and its backends that people have.
+"""The wheel with the versions of Python, Keras and its backends that people use.
 
-Each combination has an environment of its own. This command prints the table of docs/support.md:
+Each combination has a separate environment. This command prints the table of docs/support.md:
 
 python tests/test_versions.py
 """
@@ -40,7 +40,7 @@ print(json.dumps({"keras": keras.__version__, "seconds": [middle - begun, ended 
 
 
 class Environment(NamedTuple):
-    """A Python, what is installed before the package, and the extra, which is the backend too.
+    """A Python version, packages to install first, and the extra, which is also the backend.
 
     The mark says who runs it: CI, or a person before a release.
     """
@@ -52,14 +52,14 @@ class Environment(NamedTuple):
 
 
 def pinned(name: str) -> str:
-    """The version that CI tests."""
+    """Return the version that CI tests."""
     pins = (ROOT / ".ci/requirements.txt").read_text()
     return re.search(rf"^{name}==\S+", pins, re.MULTILINE)[0]
 
 
 ENVIRONMENTS = {
     "oldest": Environment("3.10", ("keras==3.12.0", "tensorflow==2.19.1"), "tensorflow"),
-    # All other tests of CI are of the newest versions.
+    # All other tests in CI use the newest versions.
     "middle": Environment(
         "3.12", ("keras==3.13.2", "tensorflow==2.20.0"), "tensorflow", pytest.mark.complete
     ),
@@ -71,7 +71,7 @@ ENVIRONMENTS = {
 
 
 def interpreter(version: str) -> str | None:
-    """A Python of this version where the machine has one: on the path, or among those of pyenv."""
+    """Return a Python of this version, if there is one on the path or in pyenv."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     for python in (
         sys.executable,
@@ -86,7 +86,7 @@ def interpreter(version: str) -> str | None:
 
 
 def run(*words: object, **environment: str) -> str:
-    """What a command says; an `AssertionError` with all of it where the command fails."""
+    """Return a command's output; raise an `AssertionError` with it if the command fails."""
     given = {**os.environ, "PIP_NO_COMPILE": "1", "TF_CPP_MIN_LOG_LEVEL": "3", **environment}
     for name in ("PYTHONPATH", "XLA_FLAGS"):  # conftest.py has flags that TensorFlow 2.19 lacks
         given.pop(name, None)
@@ -98,7 +98,7 @@ def run(*words: object, **environment: str) -> str:
 
 
 def source(folder: Path) -> Path:
-    """A copy of what the package is built from, as pip and build write into the folder."""
+    """Copy what the package is built from, because pip and build write into the folder."""
     folder.mkdir()
     for name in SOURCE:
         copying = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
@@ -107,7 +107,7 @@ def source(folder: Path) -> Path:
 
 
 def install_and_try(name: str, python: str, folder: Path) -> dict[str, object]:
-    """One row of the table: versions, size, import times and how the tests ended."""
+    """Return one row of the table: versions, size, import times and test results."""
     one = ENVIRONMENTS[name]
     copy = source(folder / "source")
     run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, copy)
@@ -129,7 +129,7 @@ def install_and_try(name: str, python: str, folder: Path) -> dict[str, object]:
         json.loads(run(python, "-I", "-c", LOOK, **backend).splitlines()[-1]) for _ in range(3)
     ]
     run(*pip, "install", "--quiet", "pytest", "pytest-xdist", "hypothesis")
-    # `-I` and `-o`: the package is that of the wheel, not the one beside these tests.
+    # `-I` and `-o`: test the installed wheel, not the source tree.
     run(python, "-I", "examples/drop_in_text.py", "--examples=64", "--epochs=1", **backend)
     options = ("-q", "-p", "no:cacheprovider", "-o", "pythonpath=tests")
     said = run(python, "-I", "-m", "pytest", *options, *TESTS, **backend)
@@ -157,7 +157,7 @@ def test_the_wheel_leaves_what_is_there_and_its_laws_hold(name: str, tmp_path: P
 
 
 def main() -> None:
-    """Prints the table, row by row."""
+    """Print the table, row by row."""
     columns: dict[str, object] = {}
     for name, one in ENVIRONMENTS.items():
         python = interpreter(one.python)

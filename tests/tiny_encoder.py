@@ -57,7 +57,7 @@ CARD = "---\nlicense: apache-2.0\ntags: [tiny]\n---\n# Tiny\n"
 
 
 def byte_pairs() -> tuple[dict[str, int], list[str]]:
-    """The ids and the merges of a RoBERTa that knows `WORDS` with a space before them."""
+    """Return ids and merges of a RoBERTa that knows `WORDS` with a space before them."""
     merges = dict[str, None]()
     for word in WORDS:
         letters = [byte_characters()[byte] for byte in f" {word}".encode()]
@@ -69,7 +69,7 @@ def byte_pairs() -> tuple[dict[str, int], list[str]]:
 
 
 def write(folder: Path, family: str = "BertBackbone", **sizes: Any) -> Path:
-    """The folder, with an encoder of this family in KerasHub's format."""
+    """Write an encoder of this family in KerasHub's format to the folder; return the folder."""
     import keras_hub
 
     keras.utils.set_random_seed(5)
@@ -89,7 +89,7 @@ def write(folder: Path, family: str = "BertBackbone", **sizes: Any) -> Path:
 
 
 def write_transformers_form(place: Path, folder: Path) -> Path:
-    """A RoBERTa of `write` in the files that Hugging Face's transformers writes."""
+    """Write the RoBERTa of `write` in the format of Hugging Face's transformers."""
     import keras_hub
     import safetensors.numpy
 
@@ -144,7 +144,7 @@ def _norm(name: str, layer: Any) -> dict[str, Any]:
 
 
 def make(data: Path, task: str, encoder: Path | str, seed: int = 3, **changed: Any) -> Task:
-    """The task with an encoder, on the files of `tiny_texts` or `tiny_pairs` in a folder."""
+    """Return the task with an encoder, on the files of `tiny_texts` or `tiny_pairs` in a folder."""
     files = {f"data.{split}": data / f"{split}.tsv" for split in ("train", "validation", "test")}
     settings = {
         **SETTINGS,

@@ -27,7 +27,7 @@ QUESTION = "x=19,y=-20,y+x"
 
 
 def make(data_dir: Path, model: str = "coda", preset: str = "demo", **overrides: Any) -> Any:
-    """The task; `model__dropout=0.1` stands for the option model.dropout."""
+    """Return the task; `model__dropout=0.1` sets the option model.dropout."""
     from keras_quasiattn.lab import tasks
 
     dotted = {name.replace("__", "."): value for name, value in overrides.items()}
@@ -37,13 +37,13 @@ def make(data_dir: Path, model: str = "coda", preset: str = "demo", **overrides:
 
 
 def settings(**overrides: Any) -> list[str]:
-    """The same options for the command line."""
+    """Return the same options for the command line."""
     dotted = {name.replace("__", "."): value for name, value in overrides.items()}
     return [f"--set={name}={value}" for name, value in {**OVERRIDES, **dotted}.items()]
 
 
 def environment() -> dict[str, str]:
-    """The environment of a fresh process that finds the package in this source tree."""
+    """Return the environment of a fresh process that finds the package in this source tree."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -53,7 +53,7 @@ def environment() -> dict[str, str]:
 
 
 def quasiattn(*arguments: str | bytes, **options: Any) -> subprocess.CompletedProcess[bytes]:
-    """The command as a person starts it, in a fresh process."""
+    """Run the command as a user does, in a fresh process."""
     return subprocess.run(
         [sys.executable, "-c", "import sys, quasiattn; sys.exit(quasiattn.main())", *arguments],
         **{"env": environment(), "capture_output": True, "timeout": 240, **options},
@@ -61,7 +61,7 @@ def quasiattn(*arguments: str | bytes, **options: Any) -> subprocess.CompletedPr
 
 
 def warm_quasiattn(*arguments: str | bytes, **options: Any) -> subprocess.CompletedProcess[bytes]:
-    """The same, with the options of `warm.run`, in a process that has TensorFlow imported."""
+    """Run the same, with the options of `warm.run`, in a process that has imported TensorFlow."""
     command = [
         sys.executable,
         "-c",
@@ -72,7 +72,7 @@ def warm_quasiattn(*arguments: str | bytes, **options: Any) -> subprocess.Comple
 
 
 def contents(folder: Path) -> dict[str, tuple[int, bytes | None]]:
-    """Everything in a folder: names, times of change and bytes."""
+    """Return everything in a folder: names, modification times and bytes."""
     return {
         str(path.relative_to(folder)): (
             path.stat().st_mtime_ns,

@@ -22,14 +22,14 @@ COMMON = {
 
 
 def text(draw: random.Random, animal: str) -> str:
-    """An animal among other words."""
+    """Return an animal among other words."""
     words = draw.choices(FILLERS, k=draw.randint(1, 5))
     words.insert(draw.randint(0, len(words)), animal)
     return " ".join(words)
 
 
 def pairs(count: int, seed: int = 0) -> list[tuple[str, str, str]]:
-    """(first, second, label) with the labels "same" and "other"."""
+    """Return rows (first, second, label) with the labels "same" and "other"."""
     draw = random.Random(seed)
     made = []
     for number in range(count):
@@ -42,7 +42,7 @@ def pairs(count: int, seed: int = 0) -> list[tuple[str, str, str]]:
 
 
 def questions(count: int, seed: int = 0) -> list[tuple[str, str, str]]:
-    """Shuffled rows (question, candidate, label): each question has four candidates, one right."""
+    """Return shuffled rows (question, candidate, label): four candidates a question, one right."""
     draw = random.Random(seed)
     made = []
     for number in range(count):
@@ -56,14 +56,14 @@ def questions(count: int, seed: int = 0) -> list[tuple[str, str, str]]:
 
 
 def write(file: Path, columns: str, made: list[tuple[str, str, str]]) -> Path:
-    """A TSV of such rows."""
+    """Write a TSV of such rows."""
     lines = [columns.replace(" ", "\t"), *("\t".join(row) for row in made)]
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return file
 
 
 def files(folder: Path, task: str) -> Path:
-    """The folder, with a training, a validation and a test file of the task."""
+    """Write the task's training, validation and test files to the folder; return the folder."""
     columns, rows = (
         ("first second label", pairs)
         if task == "pairs"
@@ -75,7 +75,7 @@ def files(folder: Path, task: str) -> Path:
 
 
 def overrides(folder: Path, task: str, model: str, **changed: Any) -> dict[str, Any]:
-    """Settings of a small run on the folder's files; `model__units=4` overrides `model.units`."""
+    """Return a small run's settings on these files; `model__units=4` overrides `model.units`."""
     settings = {
         **COMMON,
         **{
@@ -89,6 +89,6 @@ def overrides(folder: Path, task: str, model: str, **changed: Any) -> dict[str, 
 
 
 def make(folder: Path, task: str, model: str, seed: int = 3, **changed: Any) -> Task:
-    """The task on the files in the folder."""
+    """Return the task on the files in the folder."""
     settings = overrides(folder, task, model, **changed)
     return get(task)(preset="own", model=model, seed=seed, data_dir=folder, overrides=settings)

@@ -1,4 +1,4 @@
-"""Reading that is learned in seconds: the name behind the animal asked for, in any script."""
+"""A reading task that trains in seconds: find the name after the given animal, in any script."""
 
 import json
 import random
@@ -26,7 +26,7 @@ COMMON = {
 
 
 def record(draw: random.Random, number: int) -> dict[str, Any]:
-    """A question, and a passage in which three animals have names."""
+    """Return a question, and a passage in which three animals have names."""
     animals, names = draw.sample(ANIMALS, 3), draw.sample(NAMES, 3)
     context = (
         ", ".join(f"the {animal} {name}" for animal, name in zip(animals, names, strict=True)) + "."
@@ -43,13 +43,13 @@ def record(draw: random.Random, number: int) -> dict[str, Any]:
 
 
 def records(count: int, seed: int = 0) -> list[dict[str, Any]]:
-    """Several of them."""
+    """Return several of them."""
     draw = random.Random(seed)
     return [record(draw, number) for number in range(count)]
 
 
 def files(folder: Path) -> Path:
-    """The folder, with a training, a validation and a test file."""
+    """Write training, validation and test files to the folder; return the folder."""
     for seed, (split, count) in enumerate([("train", 200), ("validation", 40), ("test", 40)]):
         lines = "".join(f"{json.dumps(row)}\n" for row in records(count, seed))
         (folder / f"{split}.jsonl").write_text(lines, encoding="utf-8")
@@ -57,7 +57,7 @@ def files(folder: Path) -> Path:
 
 
 def make(folder: Path, model: str, seed: int = 3, **changed: Any) -> Task:
-    """The task on the files in the folder; `model__units=4` for an override of `model.units`."""
+    """Return the task on the files in the folder; `model__units=4` overrides `model.units`."""
     settings = {
         **COMMON,
         **{

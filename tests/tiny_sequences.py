@@ -1,4 +1,4 @@
-"""Tasks from text to text that train in seconds: every word has one translation, in its place."""
+"""Text-to-text tasks that train in seconds: every word has one translation, in its place."""
 
 import json
 import random
@@ -37,14 +37,14 @@ PROBLEMS = [
 
 
 def sentences(count: int, seed: int = 0) -> list[tuple[str, str]]:
-    """Sources and targets of one to four words."""
+    """Return sources and targets of one to four words."""
     draw = random.Random(seed)
     made = [draw.choices(list(WORDS), k=draw.randint(1, 4)) for _ in range(count)]
     return [(" ".join(words), " ".join(WORDS[word] for word in words)) for words in made]
 
 
 def problems(count: int) -> list[dict[str, Any]]:
-    """Records in AlgoLisp's published form."""
+    """Return records in AlgoLisp's published form."""
     made = []
     for number in range(count):
         text, program, arguments, kind, answer = PROBLEMS[number % 2]
@@ -57,7 +57,7 @@ def problems(count: int) -> list[dict[str, Any]]:
 
 
 def files(folder: Path) -> Path:
-    """The folder, with sentences of three splits in a file a side, and problems."""
+    """Write sentences of three splits, one file per side, and problems; return the folder."""
     for seed, (split, count) in enumerate([("train", 300), ("validation", 20), ("test", 20)]):
         for side, lines in zip(
             ("en", "de"), zip(*sentences(count, seed), strict=True), strict=True
@@ -69,7 +69,7 @@ def files(folder: Path) -> Path:
 
 
 def overrides(folder: Path, task: str, model: str, **changed: Any) -> dict[str, Any]:
-    """Settings of a small run on the folder's files; `model__units=4` overrides `model.units`."""
+    """Return a small run's settings on these files; `model__units=4` overrides `model.units`."""
     kind = "{0}.en,{0}.de" if task == "translate" else "{0}.jsonl"
     data = {
         f"data.{split}": kind.format(folder / split) for split in ("train", "validation", "test")
@@ -85,6 +85,6 @@ def overrides(folder: Path, task: str, model: str, **changed: Any) -> dict[str, 
 
 
 def make(folder: Path, task: str = "translate", model: str = "transformer", **changed: Any) -> Task:
-    """The task on the files in the folder."""
+    """Return the task on the files in the folder."""
     settings = overrides(folder, task, model, **changed)
     return get(task)(preset="own", model=model, seed=3, data_dir=folder, overrides=settings)

@@ -1,4 +1,4 @@
-"""A classification task that trains in seconds: the question word decides, wherever it stands."""
+"""A classification task that trains in seconds: the question word decides, wherever it is."""
 
 import random
 from pathlib import Path
@@ -29,7 +29,7 @@ TRANSFORMER = {
 
 
 def rows(count: int, seed: int = 0) -> list[tuple[str, str]]:
-    """(text, label) pairs."""
+    """Return (text, label) pairs."""
     draw = random.Random(seed)
     made = []
     for number in range(count):
@@ -41,14 +41,14 @@ def rows(count: int, seed: int = 0) -> list[tuple[str, str]]:
 
 
 def write(file: Path, made: list[tuple[str, str]]) -> Path:
-    """A TSV of such pairs."""
+    """Write a TSV of such pairs."""
     lines = ["text\tlabel", *("\t".join(row) for row in made)]
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return file
 
 
 def overrides(folder: Path, model: str, **changed: Any) -> dict[str, Any]:
-    """Settings of a small run on the folder's files; `model__units=4` overrides `model.units`."""
+    """Return a small run's settings on these files; `model__units=4` overrides `model.units`."""
     names = (
         ("embedding_dim", "units", "embedding_dropout") if model.startswith("transformer") else ()
     )
@@ -68,7 +68,7 @@ def overrides(folder: Path, model: str, **changed: Any) -> dict[str, Any]:
 
 
 def make(folder: Path, model: str = "bilstm_gated", seed: int = 3, **changed: Any) -> Task:
-    """The task on the files in the folder."""
+    """Return the task on the files in the folder."""
     settings = overrides(folder, model, **changed)
     return get("classify")(
         preset="own", model=model, seed=seed, data_dir=folder, overrides=settings
@@ -76,7 +76,7 @@ def make(folder: Path, model: str = "bilstm_gated", seed: int = 3, **changed: An
 
 
 def files(folder: Path) -> Path:
-    """The folder, with 240 texts to train on and 60 to test on."""
+    """Write 240 training texts and 60 test texts to the folder; return the folder."""
     write(folder / "train.tsv", rows(240))
     write(folder / "test.tsv", rows(60, seed=1))
     return folder

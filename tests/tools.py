@@ -1,4 +1,4 @@
-"""For tests on every backend: samples of a product of options, arrays in and out, gradients."""
+"""Helpers for tests on every backend: samples of a product of options, arrays, gradients."""
 
 import importlib.util
 import itertools
@@ -18,11 +18,11 @@ CODA_IMPLEMENTATIONS = tuple(
 
 
 def sampled(rows, count, seed=0):
-    """`rows`, tuples of options, as parameters: all but a sample of `count` are complete tests.
+    """Return parameters from `rows`, tuples of options; all but a sample are complete tests.
 
-    The sample follows from `rows` and `seed` alone. It has every value of every option, even where
-    that takes more than `count` rows, and as many pairs of values as it has room for. The items of
-    a dictionary count as options.
+    The sample depends only on `rows` and `seed`. It has every value of every option, even if that
+    takes more than `count` rows, and as many pairs of values as fit. The items of a dictionary
+    count as options.
     """
     rows = list(rows)
     facts = [_facts(row) for row in rows]
@@ -40,7 +40,7 @@ def sampled(rows, count, seed=0):
 
 
 def _facts(row):
-    """The values in a row and the pairs of them, each with its place."""
+    """Return the values in a row, and pairs of them, each with its position."""
     values = []
     for place, value in enumerate(row):
         items = value.items() if isinstance(value, dict) else [("", value)]
@@ -57,7 +57,7 @@ def to_numpy(structure):
 
 
 def run_with_gradients(function, inputs, cotangents):
-    """Outputs of `function(*inputs)` and gradients of Σ output·cotangent for each input, as arrays.
+    """Return `function(*inputs)` and gradients of Σ output·cotangent for each input, as arrays.
 
     `function` returns a list; a cotangent of None leaves that output out of the sum.
     """

@@ -1,4 +1,4 @@
-"""Processes that begin with TensorFlow and Keras imported, for tests that need no fresh start.
+"""Processes that start with TensorFlow and Keras imported, for tests that need no fresh start.
 
 A template (warm_template.py) imports them once, runs no operation, and forks a child for every
 command.
@@ -19,20 +19,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-# Code that runs first where neither Keras nor this package is there to be imported.
+# Code to run first in a process that can import neither Keras nor this package.
 WITHOUT_KERAS = "import sys; sys.modules.update(dict.fromkeys(('keras', 'keras_quasiattn')))"
 
 
 class Process:
-    """A child of the template, with what tests use of `subprocess.Popen`.
+    """A child of the template, with the part of `subprocess.Popen` that tests use.
 
     Args:
         command: as for `Popen`; its first word is `sys.executable`.
-        env: all of its environment; that of this process where there is none.
-        cwd: its folder.
-        before: code that it runs first, as `preexec_fn` would be.
-        stdout: an open file; without one, `outputs` has what it writes.
-        input: what it reads.
+        env: its whole environment. Defaults to that of this process.
+        cwd: its working folder.
+        before: code that it runs first, like `preexec_fn`.
+        stdout: an open file; if None, `outputs` returns what it writes.
+        input: its standard input.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Process:
         self.send_signal(signal.SIGKILL)
 
     def outputs(self) -> tuple[bytes, bytes]:
-        """What it has written so far, to standard output and standard error."""
+        """Return what it has written so far to standard output and standard error."""
         sizes = [os.fstat(file.fileno()).st_size for file in self._files[2:]]
         out, err = (
             os.pread(file.fileno(), size, 0) if size else b""
@@ -108,7 +108,7 @@ def run(
     timeout: float = 240,
     **options: Any,
 ) -> subprocess.CompletedProcess[Any]:
-    """As `subprocess.run(command, capture_output=True)`; further options are those of `Process`."""
+    """Act like `subprocess.run(command, capture_output=True)`; options are as for `Process`."""
     process = Process(command, input=input.encode() if isinstance(input, str) else input, **options)
     try:
         process.wait(timeout)

@@ -1,6 +1,6 @@
 """The process from which warm.py forks its commands.
 
-Its argument is the descriptor through which it is asked.
+Its argument is the descriptor of the socket that brings requests.
 """
 
 import array
@@ -21,7 +21,7 @@ from typing import Any
 
 
 def serve(control: socket.socket) -> dict[str, Any]:
-    """In the template, forks until nobody can ask any more. In a child, returns what it must do."""
+    """In the template, fork until the socket closes; in a child, return its request."""
     while True:
         _, ancillary, _, _ = control.recvmsg(1, socket.CMSG_SPACE(5 * 4))
         with contextlib.suppress(ChildProcessError):
@@ -30,7 +30,7 @@ def serve(control: socket.socket) -> dict[str, Any]:
         if not ancillary:
             os._exit(0)
         about, *streams, answers = given = array.array("i", ancillary[0][2])
-        if os.fork() == 0:  # the child's parent, who waits for it so that the template can go on
+        if os.fork() == 0:  # waits for the child, so that the template need not
             control.close()
             child = os.fork()
             if child == 0:
@@ -50,13 +50,11 @@ def serve(control: socket.socket) -> dict[str, Any]:
 
 
 def become(words: list[str], env: dict[str, str], cwd: str, before: str) -> None:
-    """Does what an interpreter does that is started with these words."""
+    """Do what an interpreter does when started with these arguments."""
     os.environ.clear()
     os.environ.update(env)
     os.chdir(cwd)
-    signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # whatever the one who started us ignores
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever the parent process ignores
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         mode, errors = "w" if number else "r", "backslashreplace" if number == 2 else None
         stream = open(  # noqa: SIM115
@@ -82,7 +80,7 @@ def become(words: list[str], env: dict[str, str], cwd: str, before: str) -> None
 
 
 def end(error: BaseException | None) -> None:
-    """Ends as an interpreter does, but keeps its modules: taking them down costs a fork seconds."""
+    """End as an interpreter does, but keep the modules: unloading them takes a fork seconds."""
     code: Any = 0
     if isinstance(error, SystemExit):
         code = error.code or 0

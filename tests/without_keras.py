@@ -1,7 +1,7 @@
-"""SavedModels as a server has them, without the Python of Keras, tensorflow-text and this package.
+"""Run SavedModels as a server does, without the Python of Keras, tensorflow-text or this package.
 
-One process without these serves all the tests of a pytest worker. It is asked in a line of JSON on
-its standard input; arrays travel in npz files without pickle.
+One such process serves all tests of a pytest worker. It reads requests as lines of JSON from its
+standard input; arrays are passed in npz files without pickle.
 """
 
 import atexit
@@ -24,12 +24,12 @@ ABSENT = ("keras", "keras_quasiattn", "tensorflow_text", "sentencepiece")
 def ask(
     folder: Path, inputs: Mapping[str, Any] | Sequence[Any], function: str = "serving_default"
 ) -> dict[str, np.ndarray]:
-    """What a SavedModel answers.
+    """Return a SavedModel's answer.
 
     Args:
         folder: the SavedModel.
         inputs: by name for a signature, in order for a function. Strings are bytes or str.
-        function: the name of a signature, or that of a `tf.function` of the saved module.
+        function: the name of a signature, or of a `tf.function` of the saved module.
     """
     named = (
         dict(inputs) if isinstance(inputs, Mapping) else {f"{i}": x for i, x in enumerate(inputs)}
@@ -46,7 +46,7 @@ def ask(
 
 
 def write(arrays: Mapping[str, np.ndarray], file: str) -> None:
-    """Arrays of numbers or of strings, which may hold any byte."""
+    """Write arrays of numbers, or of strings with any bytes."""
     flat = {}
     for name, array in arrays.items():
         if array.dtype.kind in "OSU":
@@ -63,7 +63,7 @@ def write(arrays: Mapping[str, np.ndarray], file: str) -> None:
 
 
 def read(file: str) -> dict[str, np.ndarray]:
-    """What `write` has written, strings as bytes."""
+    """Read what `write` wrote, with strings as bytes."""
     arrays = {}
     with np.load(file, allow_pickle=False) as flat:
         for key in flat:
@@ -101,7 +101,7 @@ def main() -> None:
     import importlib.util
 
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print is no answer
+    os.dup2(2, 1)  # what libraries print is not an answer
     kernels = (
         os.path.dirname(importlib.util.find_spec("tensorflow_text").origin) + "/python/ops/_*.so"
     )

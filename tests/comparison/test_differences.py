@@ -7,7 +7,7 @@ from keras_quasiattn.lab.comparison.differences import difference
 
 
 def variance_of_the_mean(d: np.ndarray) -> float:
-    """The estimate in plain loops: crossed random seeds and items, negative parts taken as 0."""
+    """Estimate it in plain loops: seeds and items are crossed random effects; parts are ≥ 0."""
     seeds, items = d.shape
     mean = sum(map(sum, d)) / (seeds * items)
     rows = [sum(row) / items for row in d]

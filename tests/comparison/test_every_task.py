@@ -1,4 +1,4 @@
-"""`compare_task` on every task: costs, runs, simple methods, verdicts, page and best run."""
+"""`compare_task` on every task: costs, runs, baselines, verdicts, page and best run."""
 
 import json
 from collections.abc import Callable
@@ -46,7 +46,7 @@ SIMPLE["rank"] = ["bag of words"]
 
 @pytest.fixture
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Jobs are done here, one after another: processes have tests of their own."""
+    """Do the jobs here, one after another; test_processes.py tests the processes."""
 
     def run_jobs(next_job: Any, work: Any, done: Any, **options: Any) -> None:
         while (job := next_job()) is not None:
@@ -68,7 +68,7 @@ def test_every_task_is_compared() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        # With simple methods and without, by the mean of items and by a figure of the whole.
+        # With and without baselines, by the mean of items and by a metric of the whole set.
         pytest.param(name, marks=[] if name in ("classify", "translate") else pytest.mark.complete)
         for name in MADE
     ],
@@ -92,7 +92,7 @@ def test_a_task_is_compared(name: str, request: Any, tmp_path: Path, in_this_pro
     assert RunFolder.open(folder / "best", finished=True).config["task"] == name
     records = (folder / "comparison.jsonl").read_text()
 
-    # Started again, it measures nothing anew.
+    # Started again, it measures nothing a second time.
     again = compare_task(task, folder, ["sigmoid"], **options)
     assert again.table() == found.table() and (folder / "comparison.jsonl").read_text() == records
     assert all(json.loads(line)["split"] == "test" for line in records.splitlines())

@@ -1,4 +1,4 @@
-"""TOML files of experiments: the rows that they make, and that a wrong one is named in one line."""
+"""TOML files of experiments: the rows they define, and one-line errors for wrong ones."""
 
 from pathlib import Path
 

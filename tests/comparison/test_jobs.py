@@ -1,4 +1,4 @@
-"""What a process of a comparison does by itself: it takes over what others learned."""
+"""What one process of a comparison does: it reuses what others learned."""
 
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,7 @@ def test_every_run_learned_the_same_vocabulary_again(
 
 
 def test_word_vectors_are_read_by_every_run(pairs_data: Path, tmp_path: Path) -> None:
-    """They are no assets, so a run that took these over would begin without vectors."""
+    """They are not assets, so a run that reused the assets alone would begin without vectors."""
     (tmp_path / "glove.txt").write_text("cat 1 2 3 4 5 6 7 8\n")
     task = MADE["pairs"](pairs_data, data__vectors=str(tmp_path / "glove.txt"))
     task.prepare()

@@ -32,7 +32,7 @@ def build(attention: str) -> keras.Model:
 
 @pytest.fixture(scope="module")
 def found() -> Any:
-    """Of softmax, of an attention whose runs fail, and of another."""
+    """Compare softmax, an attention whose runs fail, and a third one."""
 
     def fails(attention: str) -> keras.Model:
         if attention == "relu":

@@ -211,7 +211,7 @@ def test_measured_baselines_stand_beside_the_runs(tmp_path: Path) -> None:
 
 
 def test_word_vectors_change_the_usual_rate_of_a_row_and_of_its_records() -> None:
-    """The rate usual without vectors had the records of the rate usual with them."""
+    """The default rate without vectors got the records of the default rate with them."""
     preset = describe("pairs").presets["own"].for_model("decomposable")
     options = preset.with_overrides({"data.vectors": "glove.txt"}).options()
     rates = {options["training.learning_rate"], preset.options()["training.learning_rate"]}

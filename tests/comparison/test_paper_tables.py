@@ -1,4 +1,4 @@
-"""The papers' tables as TOML: every recorded run is in one, and what is compared has its seeds."""
+"""The papers' tables as TOML: they hold every recorded run, and compared rows have all seeds."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -11,7 +11,7 @@ from keras_quasiattn.lab.comparison.records import key_of, read_records
 
 ROOT = Path(__file__).resolve().parents[2]
 PAPERS = ROOT / "examples" / "papers"
-# Records that are no runs of a task's model with its options, or of settings that were dropped.
+# Records that are not runs of a task's model with its options, or whose settings were dropped.
 APART = {"baselines", "kinds", "parts", "tried", "tuned"}
 
 

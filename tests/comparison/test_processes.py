@@ -1,4 +1,4 @@
-"""Processes side by side: failures, lost processes, and the end of the one that started them."""
+"""Worker processes: failures, lost workers, and the end of the process that started them."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def act(job: str) -> str:
-    """What the processes do with a job."""
+    """Do a job in a worker process."""
     if job == "fail":
         raise ValueError("a number\nis wrong")
     if job == "die":

@@ -1,4 +1,4 @@
-"""The results pages are what the TOML files and the records make, and stay readable."""
+"""The results pages match the TOML files and the records, and stay readable."""
 
 import importlib
 import re
@@ -87,7 +87,7 @@ def test_a_page_includes_a_table_by_its_name(monkeypatch: pytest.MonkeyPatch) ->
     for page in DOCS.rglob("*.md"):
         raw = page.read_text(encoding="utf-8")
         assert "<!-- measured" not in included.on_page_markdown(raw)
-        # Where the Markdown itself is read, a comment alone left a gap: a link stands in it.
+        # In raw Markdown, a comment alone left a gap, so there is a link in it.
         for line in raw.splitlines():
             if "<!-- measured" in line:
                 assert (page.parent / line.split("](")[1].split(")")[0]).is_file()

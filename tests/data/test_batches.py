@@ -125,7 +125,7 @@ def test_only_what_is_still_to_come_is_read_and_encoded():
     settings = {"batch_size": BATCH, "seed": 11, "shuffle_buffer": 10}
     batches = training_batches(examples_from, first_step=7 * 1000 + 4, encode=encode, **settings)
     assert len(list(batches.take(3))) == 3
-    assert starts == [0, 20]  # for the cardinality and later passs; for this one, 28 examples in
+    assert starts == [0, 20]  # for the cardinality and later passes; 28 examples into this one
     used = {tuple(batch) for batch in stream(7 * 1000, 4, shuffle_buffer=10)}
     assert len(used) == 4 and not used & set(encoded)
 

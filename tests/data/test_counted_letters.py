@@ -15,7 +15,7 @@ def test_the_class_is_the_count_and_no_text_is_in_two_splits() -> None:
             letters = text.split()
             assert 6 <= len(letters) <= 16
             assert max(collections.Counter(letters).values()) == int(made.classes[label])
-        assert len(set(np.bincount(split.labels))) == 1  # every class equally often
+        assert len(set(np.bincount(split.labels))) == 1  # every class is equally frequent
         assert not seen & set(split.texts)
         seen |= set(split.texts)
 

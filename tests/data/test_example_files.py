@@ -1,4 +1,4 @@
-"""The examples that write files of data: found paragraphs, and a set as a table of one's own."""
+"""The examples that write data files: retrieved paragraphs, and a public set as a table."""
 
 import importlib
 import runpy

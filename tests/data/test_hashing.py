@@ -51,7 +51,7 @@ def test_hash_depends_on_key_and_on_the_order_of_words():
 
 
 def test_hash_is_the_same_for_ever():
-    # Splits on disk rest on it.
+    # Splits on disk depend on it.
     assert (
         int(keyed_hash(0, np.array([0]))[0]) == 0xE220A8397B1DCDAF
     )  # first output of SplitMix64 seeded with 0

@@ -107,7 +107,7 @@ ANSWERS: list[dict[str, Any]] = [
 
 
 def nested(*rows: dict[str, Any]) -> str:
-    """As SQuAD 2.0 is published; answers beside their starts are the lines' own."""
+    """Return questions nested as in SQuAD 2.0; only JSONL lists the starts next to the answers."""
     questions = [{name: one for name, one in row.items() if name != "context"} for row in rows]
     return json.dumps({"data": [{"paragraphs": [{"context": CONTEXT, "qas": questions}]}]})
 

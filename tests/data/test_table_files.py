@@ -368,7 +368,7 @@ def test_a_break_within_a_quoted_field_split_a_row_that_also_has_a_tab(
     plain = [word for word in WORDS if "\t" not in word and "\n" not in word]
     for _ in range(60):
         known = plain if quoting is None else WORDS
-        # Doubled quotes are what tells, since the rows with a break alone may be text.
+        # Doubled quotes decide, since rows with only a line break may be text.
         rows = [['a "b" c', "x"], ["tab\there\nbreak" if quoting is not None else "a", "y"]]
         rows += [[" ".join(draw.choices(known, k=draw.randint(1, 4))), "x"] for _ in range(4)]
         with (tmp_path / "a.tsv").open("w", newline="") as file:

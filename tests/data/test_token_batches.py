@@ -26,7 +26,7 @@ def stream(first_step=0, steps=40, lengths=LENGTHS, seed=5, **changes):
 
 
 def passes(batches):
-    """Cut after each use of every example."""
+    """Cut the batches into passes, each of which uses every example once."""
     cut, seen = [[]], 0
     for batch in batches:
         cut[-1].append(batch)

@@ -78,7 +78,7 @@ def test_what_is_no_table_leaves_the_file_alone(
 
 
 class Interval:
-    """As pandas' intervals, the categories that `cut` makes."""
+    """Like pandas' intervals, the categories that `cut` returns."""
 
     def __str__(self) -> str:
         return "(0, 10]"
@@ -92,7 +92,7 @@ NAType, NaTType = (type(name, (), {}) for name in ("NAType", "NaTType"))
 DAY = datetime.date(2020, 1, 2)
 
 
-# What a file held for these was refused where it was read.
+# A file with these values was rejected when it was read.
 @pytest.mark.parametrize(
     ("value", "text"),
     [
@@ -155,7 +155,7 @@ def test_a_column_that_nobody_reads_refused_the_frame(value: Any, tmp_path: Path
 
 
 class Wide:
-    """As a pandas DataFrame: of two columns with one name, it gives a frame, and that its names."""
+    """Like a pandas DataFrame, which returns a frame for two columns of one name."""
 
     def __init__(self, **columns: list[list[Any]]) -> None:
         self._parts = columns

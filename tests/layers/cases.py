@@ -1,7 +1,7 @@
 """Every layer that the laws are checked on.
 
-A new layer adds one or more cases to CASES here, and one entry to NON_DEFAULT in non_default.py.
-A new mechanism has its cases, in every kind of layer that takes it by name, without a line here.
+A new layer adds one or more cases to CASES here, and one entry to NON_DEFAULT in non_default.py. A
+new attention gets cases in every layer that takes it by name, without a line here.
 """
 
 import pytest
@@ -22,7 +22,7 @@ ROTARY = {"num_heads": 4, "key_dim": 6, "num_key_value_heads": 2, "rotary_base":
 TAKE_BIAS = tuple(name for name in CODA_IMPLEMENTATIONS if name != "compiled")
 OPEN_GATES = {"largest_input": 30.0}
 RARE = {**OPEN_GATES, "in_long_tests": True}
-# What the laws must know of a mechanism: weights of ReLU attention have no upper limit.
+# What the laws must know about an attention: ReLU weights have no upper limit.
 TRAITS = {"gated": {"noisy": True}, "relu": {"largest_input": 4.0}}
 
 CASES = [
@@ -205,7 +205,7 @@ CASES += [
     LayerCase(
         "conflict_squared", layers.ConflictAttention, ONE_WAY, {"difference": "squared", **NETWORK}
     ),
-    # Its rows hold u itself.
+    # Its output rows contain u itself.
     LayerCase(
         "attention_conflict",
         layers.AttentionConflict,
@@ -229,7 +229,7 @@ CASES += [
     ),
 ]
 
-# Products of features, and of these again, are what they give.
+# They return products of features, and products of those.
 READING = {"largest_input": 4.0}
 CASES += [
     LayerCase(
@@ -248,7 +248,7 @@ CASES += [
         extra_outputs=1,
         **READING,
     ),
-    # What a sequence says of itself needs no other.
+    # A sequence's alignment to itself needs no other sequence.
     LayerCase(
         "connector_intra",
         layers.BidirectionalAttentionConnector,
@@ -258,7 +258,7 @@ CASES += [
         empty_rows_are_zero=False,
         **READING,
     ),
-    # Their rows hold the context itself.
+    # Their output rows contain the context itself.
     LayerCase(
         "gated_context_query",
         layers.GatedContextQueryAttention,
@@ -294,7 +294,7 @@ CASES += [
         has_scores=False,
         longest=64,
     ),
-    # Without a question it points nonetheless.
+    # It points somewhere even if the question is empty.
     LayerCase(
         "attentive_pointer",
         layers.AttentiveSpanPointer,
@@ -305,7 +305,7 @@ CASES += [
     ),
 ]
 
-# What starts as another attention; here with factors and shares that are any numbers.
+# Layers that start as another attention; here with random factors and shares.
 ADDED = {"start": {"attention": "softmax", "options": None, "form": "added"}}
 BLENDED = {"attention": "coda", "options": CENTERED, "form": "blended"}
 FROM_CODA = {"attention": "softmax", "attention_options": {"start": BLENDED}}
@@ -333,7 +333,7 @@ CASES += [
     ),
 ]
 
-# Every mechanism in every kind of layer, where no case above has it there; half in the long tests.
+# Every attention in every kind of layer that no case above covers; half are long tests.
 _written = {(case.layer, case.arguments.get("attention")) for case in CASES}
 for name, multi_head in ATTENTIONS.items():
     chosen = {"attention": name}
@@ -362,7 +362,7 @@ CASES += [
     for name, one in (("entmax", "alpha"), ("null_softmax", "null_score"))
 ]
 
-# One case of each class; its style says how the class is called.
+# One case of each class; its style defines how to call the class.
 ONE_OF_EACH = list({case.layer: case for case in reversed(CASES)}.values())
 
 

@@ -16,7 +16,7 @@ from layer_case import LayerCase
 SHARE = 1 / 8
 
 
-@pytest.hookimpl(tryfirst=True)  # before marks are looked at
+@pytest.hookimpl(tryfirst=True)  # before marks are evaluated
 def pytest_collection_modifyitems(items):
     on_jax = keras.backend.backend() == "jax"
     for item in items:

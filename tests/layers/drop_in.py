@@ -1,4 +1,4 @@
-"""Keras' attention beside a layer of this package, for the tests that one stands for the other."""
+"""Keras' attention and a layer of this package, for the tests of drop-in replacement."""
 
 import inspect
 
@@ -19,11 +19,11 @@ SHAPES = [(None, None, FEATURES)] * 2
 
 QUERY, VALUE = normal(3, 5, FEATURES), normal(3, 7, FEATURES, seed=1)
 MASK = np.random.default_rng(1).random((3, 5, 7)) > 0.4
-MASK[..., 0] = True  # no empty rows: there Keras gives something else
+MASK[..., 0] = True  # no empty rows, where Keras differs
 
 
 def needs(options):
-    """Skips where this Keras has not all the `options`: its attention cannot be compared then."""
+    """Skip the test if this Keras lacks one of the `options`."""
     known = inspect.signature(MultiHeadAttention.__init__).parameters
     for name in {"sliding_window", "use_gate"} & options.keys():
         if name not in known:
@@ -31,7 +31,7 @@ def needs(options):
 
 
 def built(layer_type, *shapes, **options):
-    """A layer of random weights."""
+    """Return a layer with random weights."""
     layer = layer_type(HEADS, HEAD_SIZE, **{"name": "attention", **options})
     layer.build(*(shapes or SHAPES))
     randomize(layer)
@@ -39,25 +39,25 @@ def built(layer_type, *shapes, **options):
 
 
 def twins(layer_type, *shapes, **options):
-    """Keras' layer and one of `layer_type`, with the same options and the same weights."""
+    """Return Keras' layer and one of `layer_type`, with equal options and weights."""
     needs(options)
     return [built(t, *shapes, **options) for t in (MultiHeadAttention, layer_type)]
 
 
 def names(layer):
-    """Paths of the weights below the layer."""
+    """Return the paths of the weights within the layer."""
     return [w.path.split("/", 1)[1] for w in layer.weights]
 
 
 def close(got, expected):
-    """Equal to rounding, array by array."""
+    """Return whether all arrays are equal up to rounding."""
     got, expected = (keras.tree.flatten(to_numpy(x)) for x in (got, expected))
     for one, other in zip(got, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
 def self_attention_model(layer_type, **options):
-    """Tokens, of which 0 is padding, to attended features."""
+    """Return a model from tokens, with 0 as padding, to attended features."""
     tokens = keras.Input((None,), dtype="int32")
     x = keras.layers.Embedding(10, FEATURES, mask_zero=True)(tokens)
     x = layer_type(HEADS, HEAD_SIZE, name="attention", **options)(x, x)

@@ -1,4 +1,4 @@
-"""How the laws call and fill a layer; the layers themselves stand in cases.py.
+"""How the laws call a layer and set its weights; cases.py lists the layers.
 
 Sizes are unequal primes, so that swapped dimensions cannot cancel.
 """
@@ -41,7 +41,7 @@ def _call_self(layer, sequences, masks, **options):
 
 
 def _call_biased(layer, sequences, masks, **options):
-    # A bias of the content, so NaN where that is NaN: (B, 1, T, S).
+    # A bias computed from the content, so NaN where the content is NaN: (B, 1, T, S).
     bias = keras.ops.expand_dims(keras.ops.convert_to_tensor(sequences[0])[..., 0], 1)
     bias = keras.ops.expand_dims(bias, 2) - 0.5 * keras.ops.expand_dims(bias, 3)
     return _call_self(layer, sequences, masks, attention_bias=bias, **options)
@@ -65,7 +65,7 @@ def _call_decoder(layer, sequences, masks, **options):
     if not isinstance(result, tuple):
         return result
     output, across, own = result
-    return output, own, across  # last the scores of the encoder's sequence
+    return output, own, across  # the scores of the encoder's sequence come last
 
 
 def _call_alone(layer, sequences, masks, **options):
@@ -87,7 +87,7 @@ POOLED = dataclasses.replace(SINGLE, owners=(None,))
 
 @dataclasses.dataclass(
     frozen=True, eq=False
-)  # a case is itself alone, so what was made of it can be kept
+)  # a case equals only itself, so layers made from it can be cached
 class LayerCase:
     """One layer with one set of arguments.
 
@@ -99,17 +99,17 @@ class LayerCase:
         options: further call arguments.
         has_scores: whether `return_attention_scores=True` is understood and appends the weights.
         empty_rows_are_zero: False for layers with a residual path, whose rows are then only finite.
-        stacks: whether the layer takes its own output in the place of the sequence that it is of.
+        stacks: whether the layer accepts its own output in place of the sequence it belongs to.
         positions_matter: True if deleting positions in the middle changes where the layer sees the
             others. Then only padding at the end can be deleted.
         largest_input: the scale of normal inputs whose sums over 512 positions still fit float16.
-            Gates that close at a distance allow more than those that do not.
-        longest: the length at which sums over positions are tried. It is less for a recurrent
-            layer, which takes a step for each position.
+            Gates that close with distance allow larger inputs than those that do not.
+        longest: the length at which sums over positions are tried. It is shorter for a recurrent
+            layer, which takes a step per position.
         noisy: whether the layer draws random numbers in training even without dropout.
-        extra_outputs: what comes between the output and the weights where those are asked for.
-        implementations: what `implementation` may be, for a layer that has it.
-        in_long_tests: whether its laws are for the long tests alone.
+        extra_outputs: number of outputs between the output and the weights, if those are requested.
+        implementations: the values of `implementation`, for a layer that has it.
+        in_long_tests: whether its laws run only in the long tests.
     """
 
     name: str
@@ -139,14 +139,14 @@ class LayerCase:
         return constructor_parameters(self.layer)
 
     def make(self, seed: int = 0, **overrides: Any) -> Any:
-        """A built layer in which every weight, biases too, is a random number."""
+        """Return a built layer with random weights, biases included."""
         layer = self.layer(**{**self.arguments, **overrides})
         layer.build(*self.style.build_arguments([(None, None, FEATURES)] * len(self.style.lengths)))
         randomize(layer, seed)
         return layer
 
     def run(self, layer: Any, sequences: Any, masks: Any = None, **options: Any) -> list:
-        """The outputs as a list; the scores, if asked for, come last."""
+        """Return the outputs as a list; the scores, if requested, come last."""
         masks = [None] * len(sequences) if masks is None else masks
         return keras.tree.flatten(
             self.style.call(layer, list(sequences), list(masks), **{**self.options, **options})
@@ -155,7 +155,7 @@ class LayerCase:
     def sequences(
         self, seed: int = 1, lengths: Any = None, batch: int = BATCH, scale: float = 1.0
     ) -> list:
-        """Unit normals (batch, length, FEATURES), one array a sequence."""
+        """Return unit normals (batch, length, FEATURES), one array per sequence."""
         random = np.random.default_rng(seed)
         lengths = self.style.lengths if lengths is None else lengths
         return [
@@ -163,9 +163,9 @@ class LayerCase:
         ]
 
     def masks(self) -> list:
-        """One mask a sequence: example 0 has holes, example 1 is short, and the last is padded.
+        """Return a mask per sequence: example 0 has holes, example 1 is short, the last is padded.
 
-        In the last sequence, the last example is all padding.
+        In the last sequence, the last example is padding only.
         """
         masks = []
         for length in self.style.lengths:
@@ -182,7 +182,7 @@ class LayerCase:
 
 
 def constructor_parameters(layer: type) -> set[str]:
-    """Every named argument of every `__init__` from `layer` up to `keras.layers.Layer`.
+    """Return every named argument of every `__init__` from `layer` up to `keras.layers.Layer`.
 
     The arguments of `keras.layers.Layer` itself are among them.
     """
@@ -199,7 +199,7 @@ def constructor_parameters(layer: type) -> set[str]:
 
 
 def randomize(layer: Any, seed: int = 0) -> None:
-    """Fills every weight with normals; constrained ones with what their constraint allows."""
+    """Set every weight to normals; constrained weights to allowed values."""
     random = np.random.default_rng(seed)
     for weight in layer.weights:
         value = random.normal(scale=0.4, size=weight.shape)

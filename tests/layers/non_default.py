@@ -1,4 +1,4 @@
-"""For every layer class, a value that is not the default for every constructor argument."""
+"""For each layer class, a non-default value of every constructor argument."""
 
 import dataclasses
 from typing import Any
@@ -158,7 +158,7 @@ NON_DEFAULT: dict[type, dict[str, Any]] = {
 
 
 def _options(mechanism: type) -> dict[str, Any]:
-    """Of each option a value from the search space or, where there is none, another number."""
+    """Return for each option a value from the search space or, without one, another number."""
     return {
         field.name: next(
             value
@@ -176,7 +176,7 @@ def _options(mechanism: type) -> dict[str, Any]:
 for name, layer in ATTENTIONS.items():
     NON_DEFAULT.setdefault(layer, {**_MULTI_HEAD, **_options(ATTENTIONS[name].options_class)})
 
-# What an argument means nothing without.
+# Arguments without which another argument has no meaning.
 TOGETHER: dict[tuple[type, str], dict[str, Any]] = {
     (layer, "attention_options"): {"attention": "coda"}
     for layer in (

@@ -1,4 +1,4 @@
-"""Running a layer case: as arrays, as a pure function of inputs and weights, and as a model."""
+"""Run a layer case: as arrays, as a pure function of inputs and weights, and as a model."""
 
 import functools
 
@@ -8,25 +8,25 @@ from tools import run_with_gradients, to_numpy
 
 
 def outputs(case, layer, sequences, masks=None, **options):
-    """The outputs as arrays."""
+    """Return the outputs as arrays."""
     return to_numpy(case.run(layer, list(map(as_tensor, sequences)), masks, **options))
 
 
 @functools.cache
 def shared_layer(case, **overrides):
-    """The built layer of a case, made once for all laws that only read it."""
+    """Return the built layer of a case, shared by all laws that only read it."""
     return case.make(**overrides)
 
 
 @functools.cache
 def masked_outputs(case):
-    """What the shared layer gives for the sequences and masks of its case; only for reading."""
+    """Return the shared layer's outputs for its case's sequences and masks; read-only."""
     return outputs(case, shared_layer(case), case.sequences(), case.masks())
 
 
 @functools.cache
 def plain_outputs(case):
-    """What it gives for the same sequences without masks; only for reading."""
+    """Return its outputs for the same sequences without masks; read-only."""
     return outputs(case, shared_layer(case), case.sequences())
 
 
@@ -35,7 +35,7 @@ def as_tensor(x):
 
 
 def pure(case, layer, masks=None, **options):
-    """A function of (sequences..., weights...): the outputs of `layer` with those weights."""
+    """Return a function of (sequences..., weights...) to the outputs of `layer`."""
     count = len(case.style.lengths)
 
     def function(*tensors):
@@ -47,18 +47,18 @@ def pure(case, layer, masks=None, **options):
 
 
 def weights(layer):
-    """The values of all weights."""
+    """Return the values of all weights."""
     return [weight.value for weight in layer.weights]
 
 
 def gradients(case, layer, sequences, masks, cotangents):
-    """Gradients of Σ output·cotangent for every sequence, then for every weight."""
+    """Return gradients of Σ output·cotangent for every sequence, then for every weight."""
     function = pure(case, layer, masks)
     return run_with_gradients(function, [*sequences, *to_numpy(weights(layer))], cotangents)[1]
 
 
 def model_of(case, layer, batch=None, **options):
-    """A functional model from sequences and their masks to the outputs."""
+    """Return a functional model from sequences and their masks to the outputs."""
     sequences = [
         keras.Input(shape=(None, array.shape[-1]), batch_size=batch, name=f"sequence_{index}")
         for index, array in enumerate(case.sequences())
@@ -71,7 +71,7 @@ def model_of(case, layer, batch=None, **options):
 
 
 def assert_close(got, expected, tolerance=2e-5):
-    """Equal to rounding: relative to the largest expected number."""
+    """Assert equality up to rounding, relative to the largest expected number."""
     assert len(got) == len(expected)
     for one, other in zip(got, expected, strict=True):
         one, other = np.asarray(one, "float64"), np.asarray(other, "float64")

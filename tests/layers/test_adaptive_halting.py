@@ -17,7 +17,7 @@ def run(halting, block, x, steps=STEPS, **options):
 
 
 def make(spread=1.0, **options):
-    """A halting unit that tells positions apart, and a block that moves them."""
+    """Return a halting unit that distinguishes positions, and a block that changes them."""
     generator = np.random.default_rng(5)
     halting = AdaptiveHalting(**options)
     halting.build((None, None, D))
@@ -28,7 +28,7 @@ def make(spread=1.0, **options):
 
 
 def by_definition(x, kernel, turn, threshold):
-    """One position: its output, last state, number of steps and remainder, in float64."""
+    """Return one position's output, last state, number of steps and remainder, in float64."""
     x, spent, output = x.astype("float64"), 0.0, 0.0
     for n in range(1, STEPS + 1):
         probability = 1 / (1 + np.exp(-(x @ kernel)[0]))

@@ -33,7 +33,7 @@ def conflict(query, key, mask, bias, layer):
 
 
 def by_its_op(query, key, mask, bias, layer):
-    """The layer's weights by its op, which has its own test, in float64."""
+    """Compute the layer's weights in float64 with its op, which is tested elsewhere."""
     options = {"bias": np.broadcast_to(bias, (B, N, T, S)), "return_scores": True, **SCALE}
     heads = map(ops.convert_to_tensor, (query, key, key))
     result = layer.options.attend(*heads, as_tensor(mask), learned=layer._learned, **options)

@@ -17,7 +17,7 @@ LONG = pytest.mark.long
 
 
 class DistanceMean(keras.layers.Layer):
-    """A layer with the call contract, whose weights depend on where query and key stand."""
+    """A layer with Keras' call arguments, whose weights depend on the positions of a pair."""
 
     def build(self, query_shape, value_shape):
         self.dense = keras.layers.Dense(query_shape[-1])
@@ -53,8 +53,8 @@ LAYERS = {
 }
 
 ATTENTIONS = {name: lambda layer=layer: layer(2, 4) for name, layer in ATTENTIONS.items()}
-# In cross-attention nothing is read at once that one query does not read in the same way, or else
-# is the layer's own call: the long tests suffice.
+# In cross-attention, reading at once does what a single query does, or is the layer's own call, so
+# the long tests suffice.
 READINGS = [
     pytest.param(make, is_causal, id=f"{name}-{is_causal}", marks=[] if is_causal else LONG)
     for name, make in {**LAYERS, **{f"any {n}": make for n, make in ATTENTIONS.items()}}.items()
@@ -89,7 +89,7 @@ def test_one_query_at_a_time_gives_the_rows_of_one_call(name, is_causal, masked)
 
 @pytest.mark.parametrize(("make", "is_causal"), READINGS)
 def test_a_cache_that_read_the_first_queries_at_once_goes_on_as_one_that_read_each(make, is_causal):
-    """Also from a position before the last one read, whose entry was another's padding."""
+    """It also continues from a position before the last one read, whose entry held padding."""
     layer = make()
     queries = ops.convert_to_tensor(normal(B, T, D))
     values = queries if is_causal else ops.convert_to_tensor(normal(B, S, E, seed=1))

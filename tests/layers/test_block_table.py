@@ -1,4 +1,4 @@
-"""The guide's table of KerasHub's blocks says what ours take, in which order and by default."""
+"""The guide's table of KerasHub's blocks lists our arguments, their order and defaults."""
 
 import inspect
 import re
@@ -35,14 +35,14 @@ THEIRS = {
 
 
 def rows() -> list[tuple[str, str]]:
-    """The two columns of the table, without its head."""
+    """Return the two columns of the table, without the header."""
     part = GUIDE.read_text(encoding="utf-8").partition("| KerasHub | here |\n")[2]
     lines = part.partition("\n\n")[0].splitlines()[1:]
     return [tuple(line.strip("| ").split(" | ")) for line in lines]  # type: ignore[misc]
 
 
 def arguments(function: Any) -> dict[str, Any]:
-    """The arguments but `self` and `**kwargs`, with their defaults."""
+    """Return the arguments except `self` and `**kwargs`, with their defaults."""
     parameters = list(inspect.signature(function).parameters.values())[1:]
     return {one.name: one.default for one in parameters if one.kind is not one.VAR_KEYWORD}
 

@@ -1,4 +1,4 @@
-"""Attention by tiles of queries is the function of the whole matrix, gradients included."""
+"""Attention by tiles of queries equals attention by the whole matrix, gradients included."""
 
 import keras
 import numpy as np
@@ -27,7 +27,7 @@ CALLS = {
 
 @pytest.fixture
 def tiles(monkeypatch):
-    """A function that makes tiles of that many rows, and what it tiled."""
+    """Return a function that sets the rows per tile, and a list of what was tiled."""
 
     def of(rows):
         monkeypatch.setattr(by_rows, "LARGE", 0)
@@ -54,7 +54,7 @@ def made(name, **options):
 
 
 def with_gradients(layer, call, training=None):
-    """The output, and the gradients for the query, the value and every weight."""
+    """Return the output, and the gradients of the query, the value and every weight."""
 
     def run(query, value, *weights):
         with keras.StatelessScope(list(zip(layer.trainable_variables, weights, strict=True))):

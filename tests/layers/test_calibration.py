@@ -14,7 +14,7 @@ MASK = np.arange(7) < np.array([[7], [4], [0]])
 
 
 def statistics(layer, *inputs, **masks):
-    """The standard deviation of E and the mean gate of each head, over visible pairs."""
+    """Return the standard deviation of E and the mean gate of each head, over visible pairs."""
     with recording() as found:
         layer(*inputs, **masks)
     similarity, gate = (to_numpy(found[name].values) for name in ("similarity", "gate"))

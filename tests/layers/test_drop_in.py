@@ -1,8 +1,7 @@
-"""What stays where `MultiHeadSoftmax` or `MultiHeadCoDA` takes the place of Keras' attention.
+"""What stays the same when `MultiHeadSoftmax` or `MultiHeadCoDA` replaces Keras' attention.
 
-Every test asks the same of `keras.layers.MultiHeadAttention`. Numbers and what differs on purpose
-are in test_drop_in_numbers.py. Where an older Keras lacks an argument, there is nothing to compare
-with, and the test is skipped.
+Every test also runs on `keras.layers.MultiHeadAttention`. test_drop_in_numbers.py has the numbers
+and the intended differences. Where an older Keras lacks an argument, the test is skipped.
 """
 
 import inspect

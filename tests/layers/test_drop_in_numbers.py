@@ -1,4 +1,4 @@
-"""With Keras' weights `MultiHeadSoftmax` gives Keras' numbers, but where it differs on purpose."""
+"""With Keras' weights, `MultiHeadSoftmax` gives Keras' numbers, except for intended differences."""
 
 import keras
 import numpy as np
@@ -47,7 +47,7 @@ same_calls = pytest.mark.parametrize(
 @same_calls
 def test_softmax_gives_the_same_numbers(options, call):
     theirs, ours = twins(MultiHeadSoftmax, **options)
-    # With scores, as without them Keras' layer cannot have a value_dim of its own on JAX.
+    # With scores, because without them Keras' layer does not accept another value_dim on JAX.
     expected = theirs(QUERY, VALUE, return_attention_scores=True, **call)
     close(ours(QUERY, VALUE, return_attention_scores=True, **call), expected)
     close(ours(QUERY, VALUE, **call), expected[0])
@@ -89,7 +89,7 @@ def test_softmax_gives_the_same_numbers_under_implicit_masks():
     close(to_numpy(ours(tokens))[seen], to_numpy(theirs(tokens))[seen])
 
 
-# What differs on purpose: docs/guides/migration.md has the reasons.
+# Intended differences: docs/guides/migration.md has the reasons.
 
 
 def test_difference_a_negative_axis_is_one_of_the_inputs():
@@ -106,7 +106,7 @@ def test_difference_a_bias_is_on_the_axis_of_heads(tensorflow_only):
     for layer in (MultiHeadAttention(4, 1), MultiHeadSoftmax(4, 1)):
         layer.build(*SHAPES)
         layer.value_dense.bias.assign([[0.0], [10.0], [20.0], [30.0]])
-        # Positions that are all alike give the same however many they are.
+        # Identical positions give the same result, however many there are.
         four, five = (
             to_numpy(layer(x, x))[0, 0] for x in np.split(np.ones((1, 9, FEATURES)), [4], 1)
         )

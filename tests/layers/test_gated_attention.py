@@ -1,4 +1,4 @@
-"""What only GatedAttention has: draws, cost, metrics, networks and equality."""
+"""Tests specific to GatedAttention: draws, cost, metrics, networks and equality."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""Rotated queries and keys, and heads of keys and values that several heads of queries share."""
+"""Rotated queries and keys, and key/value heads that several query heads share."""
 
 import keras
 import numpy as np
@@ -24,7 +24,7 @@ def built(layer_type, num_heads=4, key_dim=8, **options):
 
 
 def heads(layer, x, dense):
-    """(B, heads, L, H) in float64, from the kernels alone."""
+    """Compute (B, heads, L, H) in float64 from the kernels alone."""
     kernel, bias = (to_numpy(weight.value).astype("float64") for weight in dense.weights)
     return np.einsum("btd,dnh->bnth", x, kernel) + bias[:, None]
 
@@ -32,7 +32,7 @@ def heads(layer, x, dense):
 @pytest.mark.parametrize("rotary_base", [None, 100.0])
 @pytest.mark.parametrize("num_key_value_heads", [1, 2, 4])
 def test_weights_are_those_of_the_definition(num_key_value_heads, rotary_base):
-    """One head of keys and values for each N / G heads of queries, in order."""
+    """Each key/value head serves N / G query heads, in order."""
     query, value = normal(B, T, FEATURES), normal(B, S, FEATURES, seed=1)
     for layer_type in (layers.MultiHeadCoDA, layers.MultiHeadSoftmax):
         options = {"num_key_value_heads": num_key_value_heads, "rotary_base": rotary_base}
@@ -100,7 +100,7 @@ def test_shared_heads_are_fewer_weights_and_the_scores_have_all_heads(name):
     x, y = normal(B, T, FEATURES), normal(B, S, FEATURES)
     output, scores = layer(x, y, return_attention_scores=True)
     assert tuple(output.shape) == (B, T, FEATURES) and tuple(scores.shape) == (B, 4, T, S)
-    # A layer with the same heads, each written down for every head of queries, gives the same.
+    # A layer with the same heads, repeated for every query head, gives the same result.
     full = built(ATTENTIONS[name], value_dim=5, rotary_base=100.0)
     for mine, theirs in zip(full.weights, layer.weights, strict=True):
         weight, axis = to_numpy(theirs.value), len(theirs.shape) - 2

@@ -1,4 +1,4 @@
-"""NaN and infinity where a row may not see them: neither the row nor a gradient has any of it.
+"""NaN and infinity at positions that a row may not see reach neither the row nor a gradient.
 
 0 · NaN is NaN, so weights of 0 alone hide nothing. Rows that see such a position are NaN.
 """
@@ -70,7 +70,7 @@ def outputs_and_gradients(layer, call, inputs, cotangent):
 
 
 def check_hidden(layer, call, inputs, place, spoilt, blind, lost=None):
-    """Rows `blind` of the spoilt example, and all other examples, are those of clean inputs."""
+    """Check that rows `blind` of the spoilt example, and all other examples, are unaffected."""
     known = np.ones((B, T), "bool")
     known[SPOILT] = blind
     cotangent = known[..., None] * normal(B, T, FEATURES, seed=5)
@@ -208,7 +208,7 @@ def test_a_block_spread_nan_to_rows_that_may_not_see_it(kind, attention, first, 
 
 
 def bias_and_mask():
-    """A bias with −∞, the mask of the other pairs, and the same bias without −∞; one empty row."""
+    """Return a bias with −∞ and an empty row, the mask of the rest, and the bias without −∞."""
     random = np.random.default_rng(3)
     seen, bias = random.random((B, 1, T, T)) < 0.6, normal(B, 1, T, T, seed=4)
     seen[0, 0, 2] = False
@@ -275,7 +275,7 @@ def test_a_low_bias_subtracted_a_key_that_it_was_to_delete(name):
             layer(x, x, attention_bias=bias, **call)
         layer(
             x, x, attention_bias=bias, attention_mask=np.tile(TIME != HIDDEN, (T, 1))
-        )  # nobody sees it
+        )  # no row sees it
         layer(x, x, attention_bias=np.maximum(bias, -1e4))
         upper = np.triu(np.full((T, T), -1e9, "float32"), 1)
         layer(x, x, attention_bias=upper, use_causal_mask=True)

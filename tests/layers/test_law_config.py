@@ -37,7 +37,7 @@ def with_non_default(case: LayerCase):
 
 
 def answers(model, inputs):
-    """What the model gives, without the graph that `predict` would trace."""
+    """Return the model's outputs, without the graph that `predict` would trace."""
     return to_numpy(keras.tree.flatten(model(inputs, training=False)))
 
 
@@ -62,7 +62,7 @@ def test_an_argument_alone_reaches_the_config_and_comes_back(case, argument):
 
 
 WRONG = {bool: "yes", int: 0, float: -1.0, str: "nope"}
-# What Keras checks, or takes as it comes, and numbers that may be 0 or below.
+# Arguments that Keras checks or accepts as they are, and numbers that may be 0 or below.
 UNCHECKED = re.compile(
     "name|dtype|trainable|seed|use_bias|use_gate|.*initializer|.*regularizer|"
     ".*constraint|layer_norm_epsilon|flash_attention|share_projections|null_score|score_bias|"

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(
 def test_nothing_is_made_on_the_cpu(case, training, monkeypatch):
     import torch
 
-    # On this device alone, Keras' own returns a symbol.
+    # Only on this device, Keras' own layer returns a symbolic tensor.
     monkeypatch.setattr(
         keras.ops, "repeat", lambda x, times, axis: torch.repeat_interleave(x, times, dim=axis)
     )

@@ -1,4 +1,4 @@
-"""Law 6: a SavedModel answers where neither this package nor Keras can be imported."""
+"""Law 6: a SavedModel runs where neither this package nor Keras can be imported."""
 
 import subprocess
 import sys
@@ -39,7 +39,7 @@ ANSWER = textwrap.dedent(
 
 
 def questions_of(case):
-    """The padded example with an empty row, and another batch and other lengths."""
+    """Return the padded example with an empty row, and another batch with other lengths."""
     lengths = [length + 2 for length in case.style.lengths]
     other = case.sequences(seed=9, lengths=lengths, batch=BATCH - 1)
     masks = [np.arange(x.shape[1]) < np.array([[1], [x.shape[1]]]) for x in other]

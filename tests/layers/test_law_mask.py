@@ -18,7 +18,7 @@ cases_with_sequences = pytest.mark.parametrize("case", SEQUENCE_CASES, ids=str)
 
 
 def real_rows(case, results, masks):
-    """The rows of real positions, or all of a pooled output, example by example."""
+    """Return the rows of real positions, or a whole pooled output, example by example."""
     return [
         output[b] if owner is None else output[b][masks[owner][b]]
         for output, owner in zip(results, case.style.owners, strict=True)
@@ -214,7 +214,7 @@ def test_implicit_masks_are_used_and_explicit_masks_win(case):
 
 
 def two_layers_and_pooling(case, source):
-    """A function of tokens, and the tokens: masks travel from the embedding to the pooling.
+    """Return a function of tokens, in which masks pass from embedding to pooling, and tokens.
 
     Token 0 is padding.
     """

@@ -1,4 +1,4 @@
-"""Laws 2 and 7: the path never changes the meaning, and randomness comes from seeds alone."""
+"""Laws 2 and 7: no implementation changes the result, and randomness comes from seeds only."""
 
 import random
 
@@ -93,7 +93,7 @@ def outputs_in_training(case, layer, sequences, masks, **options):
 
 
 def drawing(case, seed, **overrides):
-    """A layer with dropout or noise, seeded by its argument `seed` or by Keras' global seed."""
+    """Return a layer with dropout or noise, seeded by its argument `seed` or Keras' global seed."""
     keras.utils.set_random_seed(seed)
     seeds = {"seed": seed} if "seed" in case.parameters else {}
     return case.make(**case.random_arguments, **seeds, **overrides)
@@ -150,7 +150,7 @@ def test_global_random_state_is_left_alone(case):
     assert random.getstate() == python
     np.testing.assert_array_equal(np.random.get_state()[1], array[1])
     assert np.random.get_state()[2:] == array[2:]
-    # The state that moves is the layer's own.
+    # The state that changes belongs to the layer.
     seeds = [variable for variable in layer.variables if "seed" in variable.path]
     states = {variable.path: to_numpy(variable.value) for variable in seeds}
     assert len(states) == len(layer.variables) - len(layer.weights)

@@ -15,22 +15,22 @@ from keras_quasiattn.attention.base import ATTENTIONS
 
 # The unit roundoff of each compute dtype.
 POLICIES = {"mixed_float16": 2.0**-11, "mixed_bfloat16": 2.0**-8}
-# How many times the error of exact arithmetic on rounded inputs, weights and outputs a layer may
-# have: it also rounds at its projections.
+# A layer's largest error, as a multiple of the error of exact arithmetic on rounded inputs, weights
+# and outputs: it also rounds at its projections.
 FACTOR = 4
 
 
 def rounded(array, policy):
-    """`array` as the nearest numbers of the compute dtype, in float64."""
+    """Round `array` to the compute dtype; return it in float64."""
     low = ops.cast(ops.convert_to_tensor(array), policy.removeprefix("mixed_"))
     return to_numpy(ops.cast(low, "float64"))
 
 
 @functools.cache
 def exact(case: LayerCase, policy=None):
-    """The case in float64, on the inputs and weights of its shared layer.
+    """Compute the case in float64, on the inputs and weights of its shared layer.
 
-    With a `policy`, these are rounded as it rounds them.
+    With a `policy`, these are rounded as the policy does.
     """
     reference = case.make(dtype="float64")
     for weight, source in zip(
@@ -129,7 +129,7 @@ def test_sublayers_carry_the_policy(case):
 def test_long_and_large_inputs_stay_finite(case, policy, size, jitted):
     scale = {"small": 1e-4, "large": case.largest_input}[size]
     lengths = [case.longest // 2 + 1] * (len(case.style.lengths) - 1) + [case.longest]
-    layer = case.layer(**{**case.arguments, "dtype": policy})  # weights as a user starts with
+    layer = case.layer(**{**case.arguments, "dtype": policy})  # initial weights, as for a user
     sequences = case.sequences(lengths=lengths, batch=1, scale=scale)
     layer.build(*case.style.build_arguments([(None, None, FEATURES)] * len(lengths)))
     masks = [np.arange(x.shape[1])[None] % 3 > 0 for x in sequences]

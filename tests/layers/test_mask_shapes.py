@@ -1,4 +1,4 @@
-"""Masks of a wrong rank or size, and inputs of a wrong number, are refused by name, everywhere."""
+"""Every layer rejects, by name, masks of wrong rank or size and the wrong number of inputs."""
 
 import keras
 import numpy as np
@@ -17,7 +17,7 @@ PAIR_CASES = [case for case in CASES if issubclass(case.layer, PairAttention)]
 
 @every_class
 def test_a_mask_that_is_not_of_the_positions_was_taken(case):
-    """(B, N, T) of a (B, T, D), which `TimeDistributed` hands on, and sizes that do not fit."""
+    """(B, N, T) for a (B, T, D), which `TimeDistributed` passes on, and sizes that do not fit."""
     layer, sequences = shared_layer(case), case.sequences()
     symbolic = [keras.Input(x.shape[1:], batch_size=BATCH) for x in sequences]
     for index, name in enumerate(case.style.mask_names):

@@ -1,4 +1,4 @@
-"""MaskedPooling by its numbers."""
+"""Results of MaskedPooling."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""Masks of pairs in every mechanism: of any rank, causal, of a window, and over several axes."""
+"""Pair masks in every attention: any rank, causal, sliding window, and over several axes."""
 
 import functools
 
@@ -22,7 +22,7 @@ def built(name, rank=3, **options):
 
 X = normal(3, 5, 8)
 every_mechanism = pytest.mark.parametrize("name", ATTENTIONS)
-# For what the multi-head layer does with a mask before any mechanism has it.
+# For what the multi-head layer does to a mask before the attention gets it.
 some_mechanisms = pytest.mark.parametrize("name", ["coda", "softmax", "conflict"])
 TRIANGLE = np.tril(np.ones((5, 5), "bool"))
 
@@ -85,7 +85,7 @@ def test_masks_over_axes_count_from_the_batch(name):
 
 
 def assert_empty(output, empty):
-    """These rows are zero, the projection's bias too, and no others."""
+    """Assert that these rows, and no others, are zero, without the projection's bias."""
     output = to_numpy(output)
     assert np.isfinite(output).all()
     np.testing.assert_array_equal(~output.any(-1), empty)

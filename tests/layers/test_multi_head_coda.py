@@ -1,4 +1,4 @@
-"""What MultiHeadCoDA adds to `keras.layers.MultiHeadAttention`, and what is refused."""
+"""What MultiHeadCoDA adds to `keras.layers.MultiHeadAttention`, and what it rejects."""
 
 import keras
 import numpy as np

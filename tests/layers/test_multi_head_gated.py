@@ -1,4 +1,4 @@
-"""What only MultiHeadGated has: gates of keys, their cost and metrics."""
+"""Tests specific to MultiHeadGated: gates of keys, their cost and metrics."""
 
 import keras
 import numpy as np

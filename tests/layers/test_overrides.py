@@ -1,4 +1,4 @@
-"""A subclass of a multi-head layer computes something else by `attend`, and is told so."""
+"""A subclass of a multi-head layer must override `attend`; overriding others is an error."""
 
 from typing import Any
 

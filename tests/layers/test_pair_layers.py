@@ -1,4 +1,4 @@
-"""What the laws do not say of the layers over pairs: what they compute, and what they refuse."""
+"""Pair layers beyond the laws: what they compute, and what they reject."""
 
 import functools
 
@@ -64,7 +64,7 @@ def test_softmax_alignment_of_sentences(alpha):
     ("activation", "last"), [("relu", relu), ("linear", lambda x: x), ("tanh", np.tanh)]
 )
 def test_coda_of_sentences(activation, last):
-    """With a distance of its own, and the usual options, where the similarity has either sign."""
+    """With a separate distance and the default options, and a similarity of either sign."""
     shared, given = activation == "relu", {"attention": "coda", "last_activation": activation}
     options = {"alpha": 1 / 13, "beta": 1 / 13}
     if shared:
@@ -255,8 +255,8 @@ def test_dropout_is_in_the_network(layer_type):
     ],
 )
 def test_without_dropout_before_what_is_compared_equal_words_have_no_distance(make):
-    # With it, which draws anew for each word, the gate of equal words is closed in training and
-    # open afterwards. So it has an option of its own.
+    # With dropout, which draws for each word separately, the gate of equal words is closed in
+    # training and open afterwards. So this dropout has its own option.
     options = {"scaling": "none", "similarity": "sigmoid"}
     layer = made(make(200, attention="coda", attention_options=options), [A, A])
     weights = arrays(layer([A, A], training=True, return_attention_scores=True))[-1]

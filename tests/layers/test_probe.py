@@ -1,4 +1,4 @@
-"""What a probe sees is what the layers return as their scores, and looking on changes nothing."""
+"""A probe sees what the layers return as scores, and probing changes nothing."""
 
 import keras
 import numpy as np
@@ -37,7 +37,7 @@ def test_every_layer_with_scores_is_seen(case):
     values = np.where(visible, values, 0)
     if name == "weights_second":  # seen from the second sequence
         values = np.swapaxes(values, -1, -2)
-    # What is hidden, rows of padding among it, weighs nothing.
+    # Hidden pairs, rows of padding included, have weight 0.
     np.testing.assert_allclose(values, scores, atol=1e-5)
 
 

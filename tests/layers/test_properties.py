@@ -1,4 +1,4 @@
-"""The laws at random: sizes that coincide, 0 and 1 among them, any masks, every public layer.
+"""The laws on random cases: equal sizes, sizes 0 and 1, any masks, every public layer.
 
 python -m pytest -m "" tests/layers/test_properties.py                          # 100 cases
 QUASIATTN_CASES=10000 python -m pytest -m "" tests/layers/test_properties.py    # by hand
@@ -33,7 +33,7 @@ SIZES = some.sampled_from([0, 2] if ON_JAX else [0, 1, 2, 3, 5])
 
 
 def masks_of(draw, sequences, only_ends):
-    """Nothing, or for each sequence any mask, or one of lengths."""
+    """Draw no masks, or for each sequence any mask, or a mask of lengths."""
     if draw(some.booleans()):
         return None
     random = np.random.default_rng(draw(some.integers(0, 2**16)))
@@ -48,7 +48,7 @@ def masks_of(draw, sequences, only_ends):
 
 
 def rows(case, results, size=None, length=None):
-    """The first `size` examples of each output.
+    """Return the first `size` examples of each output.
 
     An output that has positions is also cut to the `length` of its sequence.
     """
@@ -77,7 +77,7 @@ def test_laws_of_layers(data):
 
 
 def whole(sequences, masks):
-    """The masks, or masks that hide nothing."""
+    """Return the masks, or masks that hide nothing."""
     return [np.ones(x.shape[:2], "bool") for x in sequences] if masks is None else masks
 
 

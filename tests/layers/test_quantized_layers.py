@@ -1,4 +1,4 @@
-"""Every layer takes the weights of one that was quantized, and is quantized by that."""
+"""Every layer can load the weights of a quantized layer, and is then quantized itself."""
 
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ def test_a_layer_takes_the_weights_of_a_quantized_one_twice(name: str, tmp_path:
     model, fresh = make(), make()
     model.quantize("int8")
     model.save_weights(tmp_path / "model.weights.h5")
-    for _ in range(2):  # the second time into one that is quantized already
+    for _ in range(2):  # the second time into an already quantized layer
         fresh.load_weights(tmp_path / "model.weights.h5")
         assert modes(fresh) == modes(model) and modes(model).count("int8") == 4
         answers = (keras.ops.convert_to_numpy(one(X)) for one in (model, fresh))

@@ -1,4 +1,4 @@
-"""Beyond the laws: what the readers' layers compute, with its gradient, and what they refuse."""
+"""Reading layers beyond the laws: what they compute, their gradients, and what they reject."""
 
 import keras
 import numpy as np
@@ -38,7 +38,7 @@ OF_KERAS = 1e-9 if keras.backend.backend() == "tensorflow" else 1e-4
 
 
 def check(layer_call, expected_of, inputs, error=1e-9):
-    """Outputs equal the reference's; gradients equal its differences along random directions."""
+    """Check outputs against the reference, and gradients against its differences."""
     random = np.random.default_rng(5)
     expected = expected_of(*inputs)
     cotangents = [random.normal(size=x.shape) for x in expected]
@@ -60,7 +60,7 @@ def check(layer_call, expected_of, inputs, error=1e-9):
 
 
 def by_example(function, count=1):
-    """A reference over batches, from one over single examples without padding."""
+    """Turn a reference for single examples without padding into one for batches."""
 
     def batched(a, b):
         results = [function(x[m], y[n]) for x, y, m, n in zip(a, b, *MASKS, strict=True)]
@@ -128,7 +128,7 @@ def test_gated_context_query_attention(coda, other):
         {"attention": "coda", "attention_options": {**options, "scaling": "none"}} if coda else {}
     )
     layer = made(layers.GatedContextQueryAttention(4, dtype="float64", **given), [A, other])
-    # CoDA has one F for both, where they are as wide.
+    # CoDA has one F for both, if they are equally wide.
     query = layer.context_projection if coda and other is B else layer.query_projection
     kernels = [in_order(part)[0] for part in (layer.context_projection, query, layer.gate)]
     check(

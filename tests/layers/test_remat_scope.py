@@ -14,7 +14,7 @@ MASK = np.array([[True] * 4, [True, True, False, False]])
 
 
 class Rematerialized(keras.layers.Layer):
-    """As docs/guides/keras-limits.md writes it."""
+    """As in docs/guides/keras-limits.md."""
 
     def __init__(self, block: Any, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -28,7 +28,7 @@ class Rematerialized(keras.layers.Layer):
 
 
 def trained(wrap: Any, attention: str) -> list[np.ndarray]:
-    """The weights after one step from weights that are always the same."""
+    """Return the weights after one update from fixed initial weights."""
     x, mask = keras.Input((4, 8)), keras.Input((4,), dtype="bool")
     block = wrap(TransformerEncoder(4, 2, attention=attention))
     model = keras.Model([x, mask], block(x, mask=mask))

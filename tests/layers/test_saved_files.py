@@ -1,7 +1,7 @@
-"""Models that an earlier version saved load, and answer as they did then.
+"""Models saved by an earlier version load and give the same outputs.
 
-Commit 8e497b7 wrote `saved/` before `ops` was split into rooms. It holds two functional models with
-weights of their own, made of layers of every kind, and arrays of their inputs and outputs.
+Commit 8e497b7 wrote `saved/` before `ops` was split into packages. It holds two functional models
+of layers of every kind, with weights, and arrays of their inputs and outputs.
 """
 
 from pathlib import Path

@@ -152,7 +152,7 @@ def test_steps_give_what_one_call_gives(attention, options, policy, normalize_fi
         [[True, True, True, False, False], [True] * T, [True, False, True, False, True]]
     )
     source_mask = np.array([[True] * S, [True] * 3 + [False] * 4, [False] * S])
-    x[~mask] = np.nan  # of padding too, which was written to the cache as it came
+    x[~mask] = np.nan  # also of padding, which was written to the cache unchanged
     want = to_numpy(ops.cast(block(x, z, decoder_mask=mask, encoder_mask=source_mask), "float32"))
     cache = block.start_cache(ops.convert_to_tensor(z), T + 2, source_mask)
     room = np.pad(mask, ((0, 0), (0, 2)))

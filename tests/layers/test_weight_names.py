@@ -1,4 +1,4 @@
-"""The names and the order of weights are those that the page of migration promises."""
+"""The names and order of weights are as the migration guide promises."""
 
 import re
 from pathlib import Path
@@ -18,7 +18,7 @@ OWN = {
 }
 
 
-# With these options a layer learns all that the page says.
+# With these options a layer has all the weights that the guide lists.
 LEARNED = {
     "coda": {"alpha": "learned", "beta": "learned"},
     "entmax": {"alpha": "learned"},

@@ -1,4 +1,4 @@
-"""Two logical CPU devices in a process of its own; the last line says what came out."""
+"""Two logical CPU devices in a separate process, which prints the results on the last line."""
 
 import keras
 import numpy as np

@@ -85,7 +85,7 @@ def test_errors(arguments, message):
         auxiliary_flops("gru", [1], 2, 3)
 
 
-# What each attention counts; a multiplication and the addition after it are one.
+# The operations of each attention; a multiplication and the addition after it count as one.
 T, S, D, V, N = 3, 5, 4, 7, 2
 
 

@@ -72,7 +72,7 @@ def test_the_best_reference_counts_for_each_figure() -> None:
 def test_no_answer_where_none_is_right_had_an_f1_of_0(
     prediction: str, reference: str, f1: float
 ) -> None:
-    """As SQuAD 2.0's evaluate-v2.0.py."""
+    """As in SQuAD 2.0's evaluate-v2.0.py."""
     assert answer_f1(prediction, reference) == f1
     assert answer_scores([prediction], [[reference]])["f1"] == f1
 

@@ -34,7 +34,7 @@ def metric_of(figure, capacity, **settings):
 
 
 def reference(name, labels, groups, scores, questions="positive", ties="worst"):
-    """The definition, question by question."""
+    """Compute the definition, question by question."""
     figures = []
     for group in np.unique(groups):
         chosen = groups == group
@@ -132,7 +132,7 @@ def test_nan_ranks_below_the_lowest_score_where_all_scores_differ_and_the_capaci
 
 @pytest.mark.parametrize("capacity", [1, 2, 40_000])
 def test_every_capacity_sorts_within_32_bits(capacity):
-    """From 32,768 examples on question and score need more bits than one key has."""
+    """From 32,768 examples on, question and score need more bits than one key has."""
     random = np.random.default_rng(0)
     labels, groups = (
         random.integers(0, 2, capacity),

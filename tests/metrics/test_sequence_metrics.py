@@ -10,7 +10,7 @@ TARGETS = np.array([[5, 3, 1, 0], [4, 1, 0, 0], [2, 2, 2, 1]])
 
 
 def logits_of(ids, dtype="float32"):
-    """Logits whose argmax is `ids`, with noise below it."""
+    """Return logits whose argmax is `ids`, with noise below it."""
     noise = np.random.default_rng(0).uniform(-1, 1, (*np.shape(ids), 7))
     return (noise + 3.0 * np.eye(7)[ids]).astype(dtype)
 

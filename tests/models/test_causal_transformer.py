@@ -30,13 +30,13 @@ def ids():
 
 @functools.cache
 def made(attention, normalize_first=True):
-    """A model that no test changes, and its logits."""
+    """Return a model that no test changes, and its logits."""
     model = make(CausalTransformer, **ATTENTIONS[attention], normalize_first=normalize_first)
     return model, to_numpy(model(ids()))
 
 
 def full_pass_log_probability(model, tokens, prompt_lengths):
-    """Of what follows the prompts, from one pass over the shifted tokens."""
+    """Return the log-probability of what follows the prompts, from a single call."""
     shifted = np.concatenate([np.ones((len(tokens), 1), "int32"), tokens[:, :-1]], axis=1)
     every = to_numpy(ops.log_softmax(model(shifted), axis=-1))
     each = np.take_along_axis(every, tokens[..., None], axis=2)[..., 0]
@@ -80,7 +80,7 @@ def test_a_probe_sees_each_blocks_attention_and_nothing_ahead():
         weights = one.matrices["weights"]
         visible = np.broadcast_to(to_numpy(weights.visible), weights.values.shape)
         assert weights.values.shape == (B, 2, T, T) and not np.triu(visible, 1).any()
-        # A query's mean is over what it sees: alone it is the mean, and nothing is left of N.
+        # A query's mean is over what it sees: a query alone is its own mean, so N is 0.
         np.testing.assert_allclose(
             to_numpy(one.matrices["gate"].values)[:, :, 0, 0], 0.5, atol=1e-6
         )

@@ -12,7 +12,7 @@ V, L, END = 4, 3, 1
 
 
 def random_model(rows, seed, vocabulary=V, length=L, spread=2.0):
-    """A step whose logits depend on the row, the position and the last two tokens.
+    """Return a step whose logits depend on the row, the position and the last two tokens.
 
     The cache remembers the first of these two tokens.
     """
@@ -31,7 +31,7 @@ def random_model(rows, seed, vocabulary=V, length=L, spread=2.0):
 
 
 def log_probability(table, sequence):
-    """Of a sequence up to its end token, by the definition."""
+    """Return the log-probability of a sequence up to its end token, by the definition."""
     total, before, last = 0.0, 0, END
     for index, token in enumerate(sequence):
         logits = table[index, before, last].astype("float64")
@@ -54,7 +54,7 @@ def score(table, sequence, alpha):
 
 
 def strip(row):
-    """A returned row up to its end token; what follows must be padding."""
+    """Return a row up to its end token; what follows must be padding."""
     row = list(map(int, row))
     length = row.index(END) + 1 if END in row else len(row)
     assert not any(row[length:]) and 0 not in row[:length]
@@ -77,7 +77,7 @@ def test_a_wide_beam_finds_the_best_of_all_sequences(alpha):
 def test_the_length_penalty_counts_from_another_number_than_five():
     """1 token and 7 tokens score alike if their log-probabilities are as 1 to (5 + 7)/(5 + 1).
 
-    The two ratios tried here lie just above and just below that.
+    The two ratios tested here are just above and just below that.
     """
     probabilities = np.full((2, 7, 14), 1e-9)
     probabilities[:, 0, [END, 2]] = 0.5
@@ -97,7 +97,7 @@ def test_the_length_penalty_counts_from_another_number_than_five():
 
 
 def test_an_end_that_ranks_below_the_beams_completes_nothing():
-    """Of two beams both go on, and the end is third: it would beat what they come to."""
+    """Both beams continue, and the end ranks third, although it would beat their results."""
     probabilities = np.full((3, 6), 1e-9)
     probabilities[0, [2, 3, END]] = 0.4, 0.35, 0.25
     probabilities[1:, 2:] = 0.31, 0.25, 0.23, 0.21
@@ -112,7 +112,7 @@ def test_an_end_that_ranks_below_the_beams_completes_nothing():
 
 
 def test_an_end_among_the_best_leaves_every_beam_a_beginning():
-    """An end that comes first takes neither of the two beams.
+    """An end that ranks first does not use up one of the two beams.
 
     The third token, which is certain from then on, wins.
     """
@@ -197,7 +197,7 @@ def test_other_special_tokens():
 def test_log_probabilities_are_those_of_a_full_pass(options):
     keras.utils.set_random_seed(7)
     model = Transformer(9, 2, 12, 20, 2, **options)
-    # Spread the logits, or an untrained model says one thing to every source.
+    # Spread the logits, or an untrained model gives every source the same answer.
     model.token_embedding.set_weights([3 * w for w in model.token_embedding.get_weights()])
     source = np.random.default_rng(0).integers(2, 9, (4, 6))
     source[1, 3:], source[2] = 0, 0
@@ -230,7 +230,7 @@ def test_a_row_with_a_limit_of_its_own_decodes_alike_beside_longer_ones(width):
         assert strip(together[row]) == strip(alone) and len(strip(alone)) <= limit
         assert totals[row] == pytest.approx(total)
         written = strip(alone)
-        # An end that had to come costs nothing.
+        # A forced end costs nothing.
         own = written[:-1] if len(written) == limit else written
         assert total == pytest.approx(log_probability(table[row], own), abs=1e-5)
 

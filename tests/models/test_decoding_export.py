@@ -28,7 +28,7 @@ MODELS = {
     "recurrent_softmax": ("recurrent_softmax", {"num_layers": 2}),
     "recurrent_coda": ("recurrent_coda", {"dtype": "mixed_bfloat16"}),
 }
-# Every part of these is in another.
+# The other cases cover every part of these.
 COMPLETE = ("softmax", "coda_centered", "recurrent")
 every_model = pytest.mark.parametrize(
     "name",
@@ -45,7 +45,7 @@ def make(attention, **options):
         model = Seq2Seq(
             9, attention.removeprefix("recurrent_") or None, embedding_dim=6, units=5, **options
         )
-        # Spread the logits, or an untrained model says one thing to every source.
+        # Spread the logits, or an untrained model gives every source the same answer.
         model.set_weights([8 * w for w in model.get_weights()])
     else:
         model = Transformer(**{**SMALL, "attention": attention, **options})
@@ -74,7 +74,7 @@ def searches(model):
 
 
 def tokens_of(model, source):
-    """By both searches: of all sources, and of one that is shorter."""
+    """Return the tokens of both searches, for all sources and for a shorter one."""
     texts = (source, source[1:2, :3])
     return [
         search(text)["tokens"].numpy().tolist()
@@ -96,7 +96,7 @@ def export(model, folder):
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-    """Of a model's name the SavedModel's folder, the model and the sources; made once."""
+    """Return a function from a model's name to the SavedModel, the model and the sources."""
 
     @functools.cache
     def make_and_export(name):
@@ -110,7 +110,7 @@ def exported(tmp_path_factory):
 
 
 def answers_of(folder, source):
-    """Of the SavedModel, by both searches: of all sources, and of one that is shorter."""
+    """Return the SavedModel's answers by both searches, for all sources and for a shorter one."""
     for search in ("greedy", "beam"):
         for text in (source, source[1:2, :3]):
             answer = without_keras.ask(folder, {"source": text}, search)
@@ -131,5 +131,5 @@ def test_no_operation_outside_core_tensorflow_is_used(name, exported):
     saved = SavedModel.FromString((exported(name)[0] / "saved_model.pb").read_bytes())
     (graph,) = (meta.graph_def for meta in saved.meta_graphs)
     nodes = [*graph.node, *(node for each in graph.library.function for node in each.node_def)]
-    assert sum(node.op == "While" for node in nodes) >= 2  # one a search
+    assert sum(node.op == "While" for node in nodes) >= 2  # one per search
     assert not {node.op for node in nodes if node.op.startswith(("Xla", "PyFunc", "EagerPyFunc"))}

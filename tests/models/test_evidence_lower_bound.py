@@ -50,7 +50,7 @@ def test_a_certain_q_is_finite() -> None:
 
 @pytest.mark.usefixtures("tensorflow_only")
 def test_one_component_gives_value_and_gradient_of_all_in_expectation() -> None:
-    """Weighs each component by its probability: this is the expectation, not a mean of draws."""
+    """Weight each component by its probability: the expectation, not a mean of draws."""
     import tensorflow as tf
 
     logits = tf.constant(RANDOM.normal(size=(BATCH, COMPONENTS)).astype("float32"))
@@ -72,5 +72,5 @@ def test_one_component_gives_value_and_gradient_of_all_in_expectation() -> None:
             for c in range(COMPONENTS)
         )
         np.testing.assert_allclose(mean, expected, atol=1e-5)
-    # One draw alone is another gradient, or this would show nothing.
+    # A single draw has another gradient; otherwise this would show nothing.
     assert np.abs(parts[0][1] - whole[1]).max() > 1e-2

@@ -1,4 +1,4 @@
-"""Models load wherever in memory their parts come to lie."""
+"""Models load, whatever addresses their parts get."""
 
 from pathlib import Path
 
@@ -40,9 +40,9 @@ def functional() -> keras.Model:
     ],
 )
 def test_a_model_loads_though_its_parts_lie_where_others_have_lain(make, tmp_path: Path) -> None:
-    """While Keras loads, it takes everything that it serializes at one address for one object.
+    """While Keras loads a model, it treats everything serialized at one address as one object.
 
-    It does so even if the first object is long gone.
+    It does so even if the first object no longer exists.
     """
     model = make()
     model.save(tmp_path / "model.keras")

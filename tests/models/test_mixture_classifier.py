@@ -9,14 +9,14 @@ LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
 def likelihood(model: keras.Model) -> np.ndarray:
-    """Log p(y | c) of the labels, (B, K)."""
+    """Return log p(y | c) of the labels, (B, K)."""
     components = to_numpy(model.component_log_probabilities(FIRST, SECOND))
     assert components.shape == (len(FIRST), COMPONENTS, CLASSES)
     return np.take_along_axis(components, LABELS[:, None, None], 2)[..., 0]
 
 
 def repeated(times: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """The pairs and their labels, `times` times in one batch: each draws a component of its own."""
+    """Return the pairs and labels `times` times in one batch; each draws its own component."""
     return pair(np.tile(FIRST, (times, 1)), np.tile(SECOND, (times, 1))), np.tile(LABELS, times)
 
 
@@ -62,7 +62,7 @@ def test_the_loss_of_training_is_a_bound_and_that_of_evaluation_exact(kind: str)
     drawn = loss_in_training(model, labels, inputs=inputs)
     assert drawn > exact + 1e-4
     np.testing.assert_allclose(model.test_on_batch(pair(), LABELS), exact, atol=1e-5)
-    # The bound is of each pair alone: a pair without weight does not count.
+    # Each pair has its own bound: a pair of weight 0 does not count.
     if kind == "elbo":
         np.testing.assert_allclose(loss_in_training(model, ROWS), drawn, atol=1e-6)
         weighted = loss_in_training(model, weights=np.array([2.0, 1.0, 1.0, 0.0], "float32"))
@@ -132,7 +132,7 @@ def test_training_runs_every_component_once(monkeypatch: pytest.MonkeyPatch) -> 
     )
     loss_in_training(model)
     assert len(calls) == 1
-    # With predictions that came from elsewhere, they are computed for the loss.
+    # If the predictions come from elsewhere, the loss computes the components.
     model.compute_loss(pair(), LABELS, answer(model))
     assert len(calls) == 2
 

@@ -75,7 +75,7 @@ def test_the_initializer_makes_every_kernel() -> None:
 
 
 def test_exact_matches_are_a_feature_of_the_words() -> None:
-    """With it the first row of the projection's kernels that the embedding does not read."""
+    """It acts like one more feature of the embedding."""
     model = lively(make("softmax", exact_match=True))
     plain = make("softmax", embedding_dim=model.embedding.output_dim + 1)
     table, *rest = model.get_weights()

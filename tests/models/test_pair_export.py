@@ -6,7 +6,7 @@ import without_keras
 from pair_kinds import FIRST, SECOND, answer, make, pair
 
 pytestmark = [pytest.mark.usefixtures("tensorflow_only"), pytest.mark.long]
-EXPORTED = ("both", "elbo")  # the mixture has softmax, CoDA and intra attention
+EXPORTED = ("both", "elbo")  # the mixture has softmax, CoDA and intra-attention
 
 
 def test_every_model_answers_without_keras(tmp_path):

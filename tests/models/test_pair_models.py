@@ -1,4 +1,4 @@
-"""What holds for every model of two texts."""
+"""Properties of every model of two texts."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from pair_kinds import CLASSES, FIRST, KINDS, LABELS, SECOND, answer, lively, make, pair, to_numpy
 
-# Every part of the other kinds is in one of these: "both" has what "none", "attention" and
-# "conflict" have.
+# These kinds contain every part of the others: "both" has the parts of "none", "attention" and
+# "conflict".
 CHOSEN = ("coda", "intra", "no_projection", "both", "mixture")
 MIXTURES = ("mixture", "elbo", "reinforce")
 
 
 def kinds(*chosen: str, among: Iterable[str] = KINDS) -> pytest.MarkDecorator:
-    """For those kinds; the others of `among` are complete tests."""
+    """Parametrize over those kinds; the others of `among` are complete tests."""
     return pytest.mark.parametrize(
         "kind",
         [
@@ -37,7 +37,7 @@ def test_padding_changes_nothing_and_empty_texts_have_finite_answers(kind: str) 
     np.testing.assert_allclose(answer(model, FIRST[3:, :3], SECOND[3:, :1]), whole[3:], atol=1e-5)
     nothing = np.zeros((1, 2), int)
     assert np.isfinite(answer(model, nothing, nothing)).all()
-    # What the embedding says of padding, too.
+    # The embedding of padding, too.
     table = to_numpy(model.embedding.embeddings).copy()
     table[0] = 1e3
     model.embedding.set_weights([table])

@@ -1,4 +1,4 @@
-"""What a prompt may hold, and that reading it at once changes nothing."""
+"""What prompts may contain, and that reading one at once changes nothing."""
 
 import functools
 import itertools
@@ -35,7 +35,7 @@ TABLE = 2.0 * np.random.default_rng(4).normal(size=(LENGTH, V, V, V)).astype("fl
 
 
 def table_step(tokens, index, cache):
-    """Logits that depend on the position and on the last two tokens."""
+    """Return logits that depend on the position and on the last two tokens."""
     place = (index * V + cache["before"]) * V + tokens
     flat = ops.convert_to_tensor(TABLE.reshape(-1, V))
     return ops.take(flat, place, axis=0), {"before": tokens}
@@ -46,7 +46,7 @@ def empty_cache(rows):
 
 
 def log_probability(prompt, answer):
-    """Of what follows the prompt, up to its end, by the definition."""
+    """Return the log-probability of what follows the prompt, up to its end, by the definition."""
     total, tokens = 0.0, [0, END, *answer]
     for index in range(len(prompt), len(answer)):
         logits = TABLE[index, tokens[index], tokens[index + 1]].astype("float64")
@@ -67,7 +67,7 @@ def greedy_answer(prompt):
 
 
 def best_answer(prompt, alpha=0.6):
-    """Of all answers that begin with the prompt."""
+    """Search all answers that begin with the prompt."""
     answers = []
     for count in range(1, LENGTH - len(prompt) + 1):
         for body in itertools.product([2, 3, 4], repeat=count - 1):
@@ -90,7 +90,7 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_an_end_in_a_prompt_ends_nothing_and_padding_anywhere_is_left_out(way):
-    """Each row is its prompt whole, then what the definition says follows these tokens alone."""
+    """Each row is its whole prompt, then what by definition follows these tokens alone."""
     search, options, wanted = WAYS[way]
     padded = [[3, 1, 2, 0], [0, 0, 0, 1], [0, 4, 0, 1], [1, 1, 1, 2], [0, 0, 0, 0]]
     step, cache = with_prompt(table_step, empty_cache(5), padded)
@@ -174,7 +174,7 @@ PROMPT = np.array([[5, 1, 3, 4], [0, 0, 5, 3], [5, 0, 8, 1], [2, 7, 0, 0]], "int
 
 @functools.cache
 def made(name):
-    """A model that no test changes, with spread logits, or it says one thing."""
+    """Return a model that no test changes, with spread logits, or all answers would be equal."""
     keras.utils.set_random_seed(5)
     model = MODELS[name]()
     if isinstance(model, Seq2Seq):
@@ -185,7 +185,7 @@ def made(name):
 
 
 def answers(name, prompt, length, search, row=0, is_read_at_once=True, calls=None):
-    """By a model, for the sources from `row` on."""
+    """Return a model's answers for the sources from `row` on."""
     model, (search, options) = made(name), SEARCHES[search]
     rows = len(prompt)
     is_causal = isinstance(model, CausalTransformer)
@@ -229,7 +229,7 @@ def test_a_prompt_read_at_once_is_answered_as_one_read_step_by_step(name, search
     + [pytest.param(name, "beam", marks=LONG) for name in MODELS if name != "causal"],
 )
 def test_padding_in_a_prompt_does_not_matter(name, search):
-    """Alone, on either side and within; and, where noise does not differ by row, in a batch."""
+    """On either side and within, for a row alone and, if noise is equal in all rows, in a batch."""
     want = answers(name, np.array([[5, 3]]), 6, search, row=1)
     tokens, total = answers(name, np.array([[0, 5, 0, 3, 0]]), 6, search, row=1)
     np.testing.assert_array_equal(tokens, want[0])

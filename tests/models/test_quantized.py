@@ -1,6 +1,6 @@
-"""Quantized models load as they were saved, though no layer's configuration tells of its parts.
+"""Quantized models load as saved, although no layer's configuration describes its sublayers.
 
-Keras 3.15 loads quantized layers of its own, but no layer that has them inside.
+Keras 3.15 loads its own quantized layers, but no layer that contains them.
 """
 
 from pathlib import Path
@@ -32,7 +32,7 @@ SIZES = {"num_layers": 1, "hidden_dim": 8, "intermediate_dim": 8, "num_heads": 2
 
 @keras.saving.register_keras_serializable("tests")
 class Held(keras.layers.Layer):
-    """Somebody else's layer that holds some of this package, and builds them itself."""
+    """A third-party layer that holds layers of this package and builds them itself."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -52,7 +52,7 @@ def of_held(x: Any, mask: Any) -> Any:
 
 
 def of_block_of_keras(x: Any, mask: Any) -> Any:
-    """A block of this package around Keras' attention, which alone would not load."""
+    """Apply a block of this package to Keras' attention, which would not load alone."""
     layer = keras.layers.MultiHeadAttention(2, 4)
     return TransformerEncoder(4, attention=layer)(x, mask=mask)
 
@@ -90,7 +90,7 @@ FAST = ("blocks", "held", "swapped", "classifier")
 
 
 def answers(model: keras.Model) -> list[np.ndarray]:
-    """The outputs for an input of each kind that the models take."""
+    """Return the outputs for an input of each kind that the models take."""
     given = {2: IDS, 3: X}
     inputs = keras.tree.map_structure(
         lambda one: MASK if one.dtype == "bool" else given[len(one.shape)], model.input
@@ -164,7 +164,7 @@ def test_the_configuration_of_the_quantization_is_kept(name: str, tmp_path: Path
 
 def test_what_is_not_quantized_is_saved_as_before(tmp_path: Path) -> None:
     class Store(dict[str, Any]):
-        """As what Keras gives a layer to write to."""
+        """Like the store that Keras gives a layer to write to."""
 
     store = Store()
     model = model_of(of_blocks)

@@ -61,7 +61,7 @@ def make(kind: str, **changed: Any) -> Reader:
 def inputs(
     model: Reader, passage: np.ndarray = PASSAGE, question: np.ndarray = QUESTION
 ) -> dict[str, Any]:
-    """What the model takes: of each word the bytes n, n + 1 and nothing more, and the form n."""
+    """Return the model's inputs: word n has only the bytes n, n + 1, and the form n."""
     given = {}
     for side, ids in (("passage", passage), ("question", question)):
         given[side] = given[f"{side}_forms"] = ids.astype("int32")
@@ -76,7 +76,7 @@ def answer(model: Reader, *texts: np.ndarray) -> np.ndarray:
 
 @functools.cache
 def made(kind: str) -> tuple[Reader, np.ndarray]:
-    """A model that no test changes, and its answer."""
+    """Return a model that no test changes, and its answer."""
     model = make(kind)
     return model, answer(model)
 
@@ -86,7 +86,7 @@ def test_padding_changes_nothing_and_empty_texts_have_finite_logits(kind: str) -
     model, whole = made(kind)
     assert whole.shape == (4, 5, 2) and whole.dtype == np.float32 and np.isfinite(whole).all()
     assert (whole[PASSAGE == 0] == -1e9).all() and (np.abs(whole[PASSAGE > 0]) < 1e3).all()
-    # Longer, and once more the first row with another question.
+    # Longer, with the first row again and another question.
     changed = QUESTION[:1].copy()
     changed[0, 1] = 11
     passages, questions = (
@@ -171,7 +171,7 @@ def test_words_are_told_of_matches_and_their_frequency() -> None:
         "frequency": True,
     }
     model = Reader(Shown, {**features, "kwargs": {"dtype": "float32"}})
-    forms = np.array([[40, 41, 40, 43, 42]]), np.array([[43, 40, 42]])  # 42 stands at padding
+    forms = np.array([[40, 41, 40, 43, 42]]), np.array([[43, 40, 42]])  # 42 is at a padded position
     ids = np.array([[1, 1, 3, 4, 0]]), np.array([[1, 5, 0]])
     given = {
         "passage": ids[0],

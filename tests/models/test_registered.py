@@ -1,6 +1,6 @@
 """Keras finds every class that a saved model may name, whichever part of the package is imported.
 
-Else it takes the class of the same module, or says to decorate what is decorated.
+Otherwise it takes a class from the same module, or asks to decorate a decorated class.
 """
 
 import ast
@@ -49,7 +49,7 @@ print(json.dumps([sorted(keras.saving.get_custom_objects()), [
 
 
 def registered() -> dict[str, str]:
-    """The room of each class that the source registers, by the name that Keras gives it."""
+    """Return the module of each class that the source registers, by its registered name."""
     found = {}
     for path in ROOT.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -61,7 +61,7 @@ def registered() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Swapped: a layer of somebody else's, a block of ours, and a model of ours."""
+    """Save swapped copies: a third-party layer, a block of ours, and a model of ours."""
     made: dict[str, Any] = {}
     exec(BLOCK, made)
     folder = tmp_path_factory.mktemp("swapped")

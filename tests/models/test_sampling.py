@@ -11,7 +11,7 @@ LOGITS = np.array([3.0, -1.0, 0.5, 0.0, 1.0, -0.5], "float32")  # of padding, th
 
 
 def step(tokens, index, cache):
-    """The same logits everywhere."""
+    """Return the same logits at every position."""
     return ops.tile(ops.convert_to_tensor(LOGITS[None]), (ops.shape(tokens)[0], 1)), cache
 
 
@@ -73,7 +73,7 @@ def test_positions_rows_and_calls_draw_independently_and_a_seed_repeats():
 
 
 def test_tokens_as_likely_as_the_last_may_be_drawn_and_rare_ones_at_one():
-    """Of equal tokens a share picks none out; and no rounding of sums leaves a rare token out."""
+    """`top_p` does not choose among equal tokens, and rounding does not exclude a rare one."""
 
     def alike(tokens, index, cache):
         return ops.zeros((ROWS, V)), cache

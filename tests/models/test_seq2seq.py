@@ -29,7 +29,7 @@ def make(attention, **changed):
 
 @functools.cache
 def made(attention):
-    """A model that no test changes, and its logits."""
+    """Return a model that no test changes, and its logits."""
     model = make(attention)
     return model, to_numpy(model(ids()))
 

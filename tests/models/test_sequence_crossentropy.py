@@ -7,7 +7,7 @@ from keras_quasiattn.models import SequenceCrossentropy, Transformer
 
 
 def reference(ids: np.ndarray, logits: np.ndarray, smoothing: float) -> np.ndarray:
-    """Cross-entropy with the smoothed one-hot target written out, in float64."""
+    """Compute the cross-entropy with a smoothed one-hot target, in float64."""
     logits = logits.astype(np.float64)
     shifted = logits - logits.max(-1, keepdims=True)
     log_probabilities = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))

@@ -28,7 +28,7 @@ def test_explained_weights_are_of_the_heads_that_there_are(interaction: str) -> 
 
 @pytest.mark.parametrize("interaction", ["attentions", "both"])
 def test_one_encoder_and_one_interaction_serve_both_texts(interaction: str) -> None:
-    """The texts changed about, the two halves of the first dense kernel too: the same logits."""
+    """Swapping the texts, and both halves of the first dense kernel, gives the same logits."""
     model = lively(make(interaction))
     given = answer(model)
     kernel = next(weight for weight in model.weights if weight.path.endswith("dense_0/kernel"))

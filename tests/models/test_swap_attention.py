@@ -21,7 +21,7 @@ class Own(keras.layers.MultiHeadAttention):
 
 
 class Called(keras.layers.MultiHeadAttention):
-    """A subclass that is called in another way, but attends as Keras does, as KerasHub's cache."""
+    """A subclass with another call that attends as Keras does, like KerasHub's with a cache."""
 
     def call(self, x: Any, training: Any = None) -> Any:
         query, key, value = (
@@ -38,7 +38,7 @@ class Called(keras.layers.MultiHeadAttention):
 
 
 def build(attention: type, **options: Any) -> keras.Model:
-    """Attends to itself under masks, to itself causally in a nested model, and across.
+    """Build a model with masked self-attention, a nested causal model, and cross-attention.
 
     The nested model is called twice.
     """
@@ -118,7 +118,7 @@ def test_what_cannot_be_swapped_is_named() -> None:
 
 @keras.saving.register_keras_serializable("tests")
 class Holding(keras.layers.Layer):
-    """A block of such a layer."""
+    """A block that holds such a layer."""
 
     def build(self, shape: Any) -> None:
         self.attention = Called(2, 4, dropout=0.1, name="attention")

@@ -1,4 +1,4 @@
-"""Attention is swapped where it is inside a layer: this package's blocks, and those of others."""
+"""Attention is swapped inside layers: in this package's blocks and in third-party ones."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ MASK = np.array([[True] * 5, [True] * 3 + [False] * 2])
 
 @keras.saving.register_keras_serializable("tests")
 class Block(keras.layers.Layer):
-    """Somebody else's block, with the shape of KerasHub's: it makes its attention in `build`."""
+    """A third-party block that creates its attention in `build`, like KerasHub's."""
 
     def __init__(self, units: int, keeps: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)

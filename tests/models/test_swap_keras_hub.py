@@ -1,4 +1,4 @@
-"""Every kind of KerasHub's models is swapped, or refused in one line that says why."""
+"""Every kind of KerasHub model is swapped, or rejected in one line that says why."""
 
 from typing import Any
 
@@ -17,12 +17,12 @@ FAST = ("BERT", "GPT-2", "Llama")
 
 
 def original(name: str) -> keras.Model:
-    """The model, whose biases are not 0 either."""
+    """Return the model, with biases other than 0."""
     if name not in MODELS:
         model = {**tiny_hub.SWAPPED, **tiny_hub.REFUSED}[name](hub)
         random = np.random.default_rng(0)
         for weight in model.trainable_weights:
-            if "position" in weight.path:  # DINOv2's own files lose others than the first ones
+            if "position" in weight.path:  # DINOv2's own files lose all but the first ones
                 weight.trainable = False
                 continue
             weight.assign(0.3 * random.normal(size=weight.shape))
@@ -75,7 +75,7 @@ def attention_count(model: keras.Model) -> int:
 
 
 def learn(model: keras.Model) -> None:
-    """Update all weights twice: those of the new attention wait until its factor has moved."""
+    """Update all weights twice: the new attention's change only once its factor is not 0."""
     x = tiny_hub.inputs(model)
     same = keras.Model(model.input, keras.tree.flatten(model.output))
     same.compile("sgd", loss=["mse"] * len(same.outputs), run_eagerly=True)
@@ -92,7 +92,7 @@ def test_a_model_whose_attention_is_another_is_refused_in_one_line(name: str) ->
 
 
 def moved(model: keras.Model) -> keras.Model:
-    """The model, in which the new attention counts."""
+    """Return the model with factors at which the new attention counts."""
     for one in model._flatten_layers():
         if isinstance(one, Start):
             one.amount.assign(ops.full(one.amount.shape, 0.5))

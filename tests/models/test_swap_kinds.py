@@ -1,4 +1,4 @@
-"""Which of Keras' attention layers `swap_attention` replaces, and which it names as staying."""
+"""Which of Keras' attention layers `swap_attention` replaces, and which it reports as kept."""
 
 import itertools
 from typing import Any
@@ -22,7 +22,7 @@ OPTIONS = {
 
 @keras.saving.register_keras_serializable("tests")
 class Grouped(keras.layers.Layer):
-    """Somebody else's block of grouped queries."""
+    """A third-party block with grouped-query attention."""
 
     def build(self, shape: Any) -> None:
         self.attention = grouped()
@@ -34,7 +34,7 @@ class Grouped(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("tests")
 class Dotted(keras.layers.Layer):
-    """Somebody else's block of attention without heads, beside some with them."""
+    """A third-party block with attention without heads, and some with heads."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)

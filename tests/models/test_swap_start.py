@@ -28,7 +28,7 @@ OPTIONS = {"gated": {"open_gate_cost": 0.0}}
 
 
 def attended(x: Any, mask: Any) -> Any:
-    """Attention to itself, also causal, and across, with masks of keys."""
+    """Apply self-attention, plain and causal, and cross-attention, with key masks."""
     mask = ops.expand_dims(mask, 1)
     y = keras.layers.MultiHeadAttention(2, 4, name="itself")(x, x, attention_mask=mask)
     y = keras.layers.MultiHeadAttention(1, 8, use_gate=True, name="causal")(
@@ -38,12 +38,12 @@ def attended(x: Any, mask: Any) -> Any:
 
 
 def functional(x: Any, mask: Any) -> Any:
-    """The same, and somebody's block."""
+    """Apply the same, and a third-party block."""
     return Block(8, name="block")(attended(x, mask))
 
 
 def blocks(x: Any, mask: Any) -> Any:
-    """Blocks of this package with three attentions that have weights of their own, or means."""
+    """Apply blocks of this package with three attentions that have further weights or means."""
     y = TransformerEncoder(12, 2, attention="forgetting", name="forgetting")(x, mask=mask)
     learned = {"alpha": "learned", "gate_range": "centered"}
     z = TransformerEncoder(12, 2, attention_options=learned, name="centered")(y, mask=mask)
@@ -76,14 +76,14 @@ def starts(model: keras.Model) -> list[Start]:
 
 
 def own_weights(model: keras.Model) -> set[int]:
-    """What attention has besides projections, by identity."""
+    """Return the ids of attention weights other than projections."""
     kinds = (MultiHeadQuasiAttention, Start, Heads)
     layers = [one for one in model._flatten_layers() if isinstance(one, kinds)]
     return {id(weight) for one in layers for weight in one._trainable_variables}
 
 
 def gradients(model: keras.Model) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
-    """Of the projections and the like in their order, and of all other weights by path."""
+    """Return the gradients of the projections, in order, and of all other weights, by path."""
     found, own = model.trainable_weights, own_weights(model)
 
     def outputs(*weights: Any) -> list[Any]:
@@ -113,7 +113,7 @@ OTHERS = [("functional", "blend"), ("blocks", "unchanged"), ("blocks", "blend")]
 )
 def test_the_copy_answers_as_the_original(name: str, model: str, start: str) -> None:
     copy = swap_attention(original(model), name, start=start)
-    # Keras' own softmax becomes ours, which needs no other beside it.
+    # Keras' own softmax becomes ours, which needs no other attention to start from.
     assert bool(starts(copy)) == ((name, model) != ("softmax", "functional"))
     assert {one.form for one in starts(copy)} <= {FORMS[start]}
     np.testing.assert_allclose(
@@ -137,12 +137,12 @@ def test_the_first_gradients_are_those_of_the_original_and_the_factors_have_some
     assert len(factors) == len(starts(copy))
     count = sum(np.abs(one).max() > 0 for one in factors.values())
     assert count == len(factors) or (name == "relu" and count)  # where no score is positive
-    # What the other attention alone learns waits until its factor moves.
+    # Weights that only the new attention has get no gradient while its factor is 0.
     assert all((one == 0).all() for path, one in found[1].items() if path not in factors)
 
 
 def moved(model: keras.Model, amount: float = 0.5) -> keras.Model:
-    """The model, in which the other attentions count."""
+    """Return the model with factors or shares at which the new attentions count."""
     for start in starts(model):
         start.amount.assign(ops.full(start.amount.shape, amount))
     return model
@@ -233,7 +233,7 @@ def test_a_swap_of_a_swap_is_refused() -> None:
 
 
 class Shares(keras.callbacks.Callback):
-    """Notes the share and what is computed after each batch."""
+    """Record the share and what is computed after each batch."""
 
     def on_train_begin(self, logs: Any = None) -> None:
         self.seen: list[tuple[float, bool]] = []
@@ -254,7 +254,7 @@ def blended() -> keras.Model:
 def test_the_blend_moves_over_its_share_of_the_batches_and_ends_with_the_new_one(
     tmp_path: Any,
 ) -> None:
-    copy, shares, data = blended(), Shares(), np.tile(X, (4, 1, 1))  # 4 batches an epoch
+    copy, shares, data = blended(), Shares(), np.tile(X, (4, 1, 1))  # 4 batches per epoch
     before = copy.get_layer("attention").get_weights()
     fit = {"batch_size": 2, "epochs": 2, "verbose": 0, "callbacks": [BlendAttention(), shares]}
     copy.fit(data, data, validation_data=(X, X), **fit)
@@ -269,7 +269,7 @@ def test_the_blend_moves_over_its_share_of_the_batches_and_ends_with_the_new_one
     for name in ("query_dense", "key_dense", "value_dense", "output_dense"):
         getattr(plain, name).set_weights(getattr(layer, name).get_weights())
     np.testing.assert_allclose(values(copy, X), ops.convert_to_numpy(plain(X, X)), atol=1e-6)
-    # A file keeps that the other attention is gone.
+    # A file records that the old attention is gone.
     copy.save(tmp_path / "copy.keras")
     loaded = keras.saving.load_model(tmp_path / "copy.keras")
     assert starts(loaded)[0].is_finished

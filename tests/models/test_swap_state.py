@@ -1,4 +1,4 @@
-"""What a swap does with the state of the model: frozen, adapted or compiled."""
+"""What a swap does to the state of a model: frozen, adapted or compiled."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def plain(attention: Any = None) -> keras.Model:
 
 
 def nested() -> keras.Model:
-    """A nested model, a sequential one within it, somebody's block, and a block of this package."""
+    """Return a nested model with a sequential one, a third-party block and one of this package."""
     x = keras.Input((None, 8))
     y = Block(8, name="block")(x)
     y = TransformerEncoder(4, 2, attention="softmax", name="encoder")(y)
@@ -27,7 +27,7 @@ def nested() -> keras.Model:
 
 
 def flags(model: keras.Model) -> list[bool]:
-    """Of the weights that a swap keeps, by what it keeps of layers."""
+    """Return whether each weight is trainable."""
     return [weight.trainable for weight in model.weights]
 
 
@@ -149,7 +149,7 @@ def test_lora_outside_the_attention_is_copied() -> None:
 
 
 class Unknown(keras.metrics.Mean):
-    """A metric that Keras could not make again from its configuration."""
+    """A metric that Keras cannot recreate from its configuration."""
 
 
 @pytest.mark.parametrize("make", [plain, nested, whole])

@@ -58,7 +58,7 @@ def test_padding_changes_nothing_and_a_text_of_padding_has_finite_logits(kind: s
 
 @every_kind
 def test_every_word_matters_to_training(kind: str) -> None:
-    """A gradient reaches the embedding of every real token, and the loss falls."""
+    """A gradient reaches the embedding of every real token, and the loss decreases."""
     model = make(kind)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.Adam(0.1), loss, run_eagerly=True)
@@ -104,7 +104,7 @@ def test_every_argument_survives_saving(kind: str, tmp_path: Path) -> None:
 
 
 def test_a_convolution_reads_its_neighbours_and_an_lstm_the_whole_text() -> None:
-    """What a word's state sees, and so what its weight can say about the word."""
+    """What a word's state depends on, and so what its weight can say about the word."""
     ids = np.array([[5, 4, 3, 2, 6, 7, 8]])
     changed = ids.copy()
     changed[0, 0] = 9

@@ -57,7 +57,7 @@ def test_universal_shares_one_block_and_counts_its_steps():
     one = Transformer(**{**BLOCKS, "num_layers": 1}, universal=True)
     three = Transformer(**{**BLOCKS, "num_layers": 3}, universal=True)
     assert three.count_params() - one.count_params() == 2 * 2 * BLOCKS["hidden_dim"]
-    # With the step vectors alike the block cannot tell its applications apart; with them it can.
+    # With equal step vectors, the block cannot distinguish its applications; otherwise it can.
     inputs = ids()
     out = to_numpy(three(inputs))
     table = three.encoder_step_signal.get_weights()[0]

@@ -1,4 +1,4 @@
-"""What holds for every model that writes token by token: steps, padding, files, training."""
+"""Properties of every model that generates tokens: steps, padding, files, training."""
 
 import functools
 import inspect
@@ -18,7 +18,7 @@ BLOCKS = {
     **{"num_layers": 2, "hidden_dim": 12, "intermediate_dim": 20, "num_heads": 2},
 }
 RECURRENT = {"vocabulary_size": V, "embedding_dim": 6, "units": 5, "num_layers": 2}
-# Three steps, so that a position may halt before the last two; with these options some do at each.
+# Three steps, so that positions can halt before the last two; with these options some halt at each.
 ADAPTIVE = {
     **{"num_layers": 3, "universal": True, "adaptive": True},
     "halting_options": {"initial_bias": -0.5, "threshold": 0.6},
@@ -41,7 +41,7 @@ every_case = pytest.mark.parametrize("case", CASES)
 
 
 def ids(kind):
-    """Row 0 is full, row 1 is padded, the source of row 2 is nothing but padding."""
+    """Return ids: row 0 is full, row 1 is padded, the source of row 2 is padding only."""
     generator = np.random.default_rng(0)
     source, target = generator.integers(2, V, (B, S)), generator.integers(2, V, (B, T))
     source[1, 4:] = source[2] = 0
@@ -55,14 +55,14 @@ def targets_of(inputs):
 
 
 def changed(inputs, change):
-    """The inputs with their targets as `change` leaves them, and with the same sources."""
+    """Return the inputs with targets modified by `change`, and the same sources."""
     targets = targets_of(inputs).copy()
     change(targets)
     return {**inputs, "target": targets} if isinstance(inputs, dict) else targets
 
 
 def make(kind, **arguments):
-    """A model whose weights are large enough to tell sources and pasts apart."""
+    """Return a model with weights large enough to distinguish sources and earlier tokens."""
     keras.utils.set_random_seed(7)
     model = kind(**{**(RECURRENT if kind is Seq2Seq else BLOCKS), **arguments})
     random = np.random.default_rng(3)
@@ -76,7 +76,7 @@ def make(kind, **arguments):
 
 @functools.cache
 def made(case):
-    """A model that no test changes, its inputs and its logits."""
+    """Return a model that no test changes, its inputs and its logits."""
     kind, arguments = CASES[case]
     model, inputs = make(kind, **arguments), ids(kind)
     return model, inputs, to_numpy(model(inputs))

@@ -1,4 +1,4 @@
-"""A wrong value is refused by every model in a line that names its argument."""
+"""Every model rejects a wrong value with a line that names the argument."""
 
 import inspect
 import re
@@ -23,7 +23,7 @@ MODELS: dict[type, dict[str, Any]] = {
     models.DecaProp: UNITS,
 }
 WRONG = {bool: "yes", int: 0, float: -1.0, str: "nope"}
-# What Keras or the part that it goes to checks, by another name, and what may be anything.
+# Arguments that Keras or a sublayer checks under another name, or that accept anything.
 UNCHECKED = re.compile(
     "train_embedding|attention_dropout|.*initializer|.*activation|pooling|character_.*|"
     "exact_match|frequency|connectors|final_connectors|universal|adaptive|intra_attention"

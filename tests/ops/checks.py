@@ -31,7 +31,7 @@ def arrays(size, leading=(2, 3), value_features=4):
 
 
 def some_mask(size):
-    """(2, 1, T, S) with an empty row, an empty column and an empty example."""
+    """Return a mask (2, 1, T, S) with an empty row, an empty column and an empty example."""
     mask = np.random.default_rng(1).random((2, 1, *size[:2])) > 0.4
     mask[0, :, :1] = False
     mask[0, :, :, -1:] = False

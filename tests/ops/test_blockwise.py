@@ -1,6 +1,6 @@
-"""Attention in tiles gives what the definition gives, without a large tensor.
+"""Attention in tiles equals the definition, without a large tensor.
 
-It is tried at tile edges, with ties, with dropout and with learned factors.
+The tests cover tile edges, ties, dropout and learned factors.
 """
 
 import json
@@ -25,7 +25,7 @@ def normals(*shape, dtype="float64", seed=0):
 
 
 def both(inputs, implementation, **options):
-    """Output and gradients of `coda_attention`, for query, key, value and any factors."""
+    """Return the output of `coda_attention`, and gradients of query, key, value and factors."""
 
     def function(query, key, value, *factors):
         factors = dict(zip(("alpha", "beta"), factors, strict=False))
@@ -284,7 +284,7 @@ def test_lengths_unknown_before_run_time(implementation, centered):
             np.testing.assert_allclose(have, want, rtol=1e-9, atol=1e-11)
 
 
-@pytest.mark.complete  # a process each; what a graph holds is seen above
+@pytest.mark.complete  # one process each; the tests above check what a graph holds
 @pytest.mark.skipif(not TENSORFLOW, reason="measures the TensorFlow backend")
 @pytest.mark.parametrize(
     "heads,length,features,limit",

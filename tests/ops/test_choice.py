@@ -1,4 +1,4 @@
-"""Which implementation "auto" takes, and that compiled loops stay where they may be."""
+"""Which implementation "auto" takes, and that compiled loops run only where they may."""
 
 import functools
 
@@ -34,7 +34,7 @@ def chosen(target, source, *, training=True, alpha=1.0, beta=1.0):
 
 
 def kinds(function):
-    """The types of operation in the graph of a `tf.function`."""
+    """Return the types of operation in the graph of a `tf.function`."""
     return {operation.type for operation in function.get_concrete_function().graph.get_operations()}
 
 
@@ -76,7 +76,7 @@ def test_on_a_gpu_pytorch_takes_the_kernels_where_triton_is(monkeypatch):
 
 @functools.cache
 def graph_of_unknown_lengths(implementation, training):
-    """Both ops and their gradients as one `tf.function`, and the types of operation in it."""
+    """Return both ops and their gradients as one `tf.function`, and its types of operation."""
     import tensorflow as tf
 
     @tf.function(input_signature=[tf.TensorSpec((2, None, 3)), tf.TensorSpec((2, None, 3))])
@@ -104,7 +104,7 @@ def test_a_graph_that_does_not_know_the_lengths_chooses_when_it_runs(target, sou
     )
     for got, right in zip([*outputs, *gradients], [*expected, *expected_gradients], strict=True):
         np.testing.assert_allclose(got, right, rtol=1e-4, atol=1e-5)
-    # Few pairs give the definition's numbers to the last bit, so nothing else was computed.
+    # For few pairs the numbers equal the definition's bit for bit, so nothing else ran.
     if 2 * target * source <= min(choice._PAIRS_OF_ONE, choice._PAIRS_OF_ALL):
         np.testing.assert_array_equal(outputs[0], expected[0])
 
@@ -194,7 +194,7 @@ def test_graphs_that_other_machines_run_hold_no_compiled_loops(monkeypatch):
 
 @pytest.fixture
 def passes(monkeypatch):
-    """The passes of the compiled loops, in the order in which they run."""
+    """Record the passes of the compiled loops, in the order in which they run."""
     from keras_quasiattn.attention.coda.compiled.passes import Passes
 
     calls = []

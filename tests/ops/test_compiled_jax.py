@@ -1,4 +1,4 @@
-"""CoDA's compiled loops as a primitive of JAX: its transformations, and programs that leave."""
+"""CoDA's compiled loops as a JAX primitive: transformations, and exported programs."""
 
 import functools
 import subprocess
@@ -33,7 +33,7 @@ def attend(query, key, value, implementation="compiled", **options):
 
 
 def both_ways(function, *arguments):
-    """The results of `function` with compiled loops, and by the definition."""
+    """Return the results of `function` with compiled loops, and by the definition."""
     return [
         function(functools.partial(attend, implementation=name), *arguments)
         for name in ("compiled", "reference")

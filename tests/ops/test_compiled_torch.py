@@ -1,4 +1,4 @@
-"""CoDA's compiled loops as operators of PyTorch: compiling, exporting, and what has no gradient."""
+"""CoDA's compiled loops as PyTorch operators: compilation, export and missing gradients."""
 
 import io
 
@@ -26,7 +26,7 @@ def attend(*tensors, implementation="compiled"):
 
 @pytest.fixture
 def passes(monkeypatch):
-    """The operators in the order in which they run."""
+    """Record the operators in the order in which they run."""
     from keras_quasiattn.attention.coda.compiled import call
 
     calls = []
@@ -114,7 +114,7 @@ def test_a_smaller_team_than_asked_for_does_all_the_work():
     shares = []
 
     def within(number, count):
-        if number == 0:  # a team within a team has one thread
+        if number == 0:  # a nested team has one thread
             _over_team(lambda *share: shares.append(share), 5)
 
     before = torch.get_num_threads()
@@ -218,7 +218,7 @@ def test_tensors_elsewhere_are_an_error_that_names_the_place(monkeypatch):
 def test_on_a_gpu_only_what_fits_it_is_computed(
     capability, cuda, dtype, features, said, monkeypatch
 ):
-    """Kernels ask for more shared memory than most GPUs have, and for NVIDIA's instructions."""
+    """The kernels need more shared memory than most GPUs have, and NVIDIA's instructions."""
     from keras_quasiattn.core.backend import obstacle_to_loops
 
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)

@@ -35,7 +35,7 @@ def test_pairwise_l1(name, config, inputs, outputs, gradients, implementation):
     check(gradients, got_gradients, ["x", "y", "weights"])
 
 
-# Compiled loops have no scores.
+# Compiled loops do not return scores.
 WAYS = [
     (implementation, scores)
     for implementation, scores in itertools.product(CODA_IMPLEMENTATIONS, ["scores", "no_scores"])
@@ -43,7 +43,7 @@ WAYS = [
 ]
 
 CODA_PAIRS = {row[0]: row[1:] for row in cases("coda_pair")}
-# 640 of them: each composition meets each implementation and size in the sample.
+# 640 of them: the sample has each composition with each implementation and size.
 CODA_PAIR_PRODUCT = sampled(
     (
         (*name.removeprefix("coda_pair/").split("-"), implementation, scores)
@@ -109,7 +109,7 @@ def test_conflict(name, config, inputs, outputs, gradients):
 
 @pytest.mark.parametrize("name,config,inputs,outputs,gradients", parameters("decomposable"))
 def test_decomposable(name, config, inputs, outputs, gradients):
-    # The vectors fill the rows of padding too, which mean nothing; ours are zeros there.
+    # The vectors also have values in padded rows, which are meaningless; ours are zeros.
     if "intra" in name:
         signed, beyond = config["signed"], config["max_distance"] + 1
         assert len(inputs["bias"]) == (2 * beyond + 1 if signed else beyond + 1)

@@ -1,4 +1,4 @@
-"""Dropout patterns: their rate, their independence, and that a tile is a part of the whole."""
+"""Dropout patterns: rate, independence, and that a tile is part of the whole pattern."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def pattern(seed=(3, 0), batch_size=4, rate=0.3, rows=range(LENGTH), columns=ran
 
 
 def agreement(one, other):
-    """Share of equal decisions, less what independent ones have, in standard deviations."""
+    """Return the share of equal decisions beyond chance, in standard deviations."""
     p = one.mean() * other.mean() + (1 - one.mean()) * (1 - other.mean())
     return abs((one == other).mean() - p) / np.sqrt(p * (1 - p) / one.size)
 
@@ -47,7 +47,7 @@ def test_heads_rows_and_columns_are_independent(seed):
 
 @pytest.mark.parametrize("other", [(4, 0), (2, 0), (3, 1), (0, 3)])
 def test_other_seeds_share_no_pattern(other):
-    """Nor between heads: a seed higher by one must not shift the patterns by one head."""
+    """Nor do heads: a seed higher by one must not shift the patterns by one head."""
     mine, theirs = pattern((3, 0), rate=0.5), pattern(other, rate=0.5)
     assert max(agreement(one, two) for one in mine for two in theirs) < 5
 

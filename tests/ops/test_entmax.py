@@ -11,7 +11,7 @@ from keras_quasiattn import layers, ops
 
 
 def bisected(z, alpha):
-    """Peters et al. 2019, algorithm 1, to the last bit of float64, for one row."""
+    """Compute one row by Peters et al. 2019, algorithm 1, to the last bit of float64."""
     if alpha == 1:
         return softmax(z, np.full(z.shape, True))
     x = (alpha - 1) * z

@@ -1,4 +1,4 @@
-"""What XLA fuses on JAX has the gradients of the definition."""
+"""Operations that XLA fuses on JAX have the gradients of the definition."""
 
 import concurrent.futures
 
@@ -12,7 +12,7 @@ if keras.backend.backend() != "jax":
 
 
 class ThisThread:
-    """A pool without threads: what the tests say of `jit` holds in one thread."""
+    """A pool without threads: the tests' `jit` settings apply to one thread only."""
 
     def submit(self, function, *arguments, **options):
         result = concurrent.futures.Future()
@@ -30,7 +30,7 @@ def test_equal_features_have_no_slope_when_a_compiler_fuses_the_mean(monkeypatch
     from benchmarks.on_device import jax as device
 
     monkeypatch.setattr(device, "_POOL", ThisThread())
-    # As users compile; the tests leave these out.
+    # Compile as users do; the tests disable these optimizations.
     monkeypatch.setattr(
         device,
         "_QUICK",

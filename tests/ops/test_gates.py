@@ -20,7 +20,7 @@ def close(got, expected):
 
 
 def examples(size):
-    """States, kernel, probability, noise, and a mask with holes whose last row is empty."""
+    """Return states, kernel, probability, noise, and a mask with holes and an empty last row."""
     random = np.random.default_rng(0)
     batch, length, width = size
     mask = random.random((batch, length)) > 0.3

@@ -1,4 +1,4 @@
-"""Sparse weights and weighted distances in compiled loops, compared with those of tensors."""
+"""Sparse weights and weighted distances in compiled loops, compared with tensors."""
 
 import functools
 import importlib.util
@@ -25,7 +25,7 @@ ALPHAS = [2.0, 1.5, 1.25, 1.7, 1.01, 2.5, 4.0]
 
 @pytest.fixture
 def both(monkeypatch):
-    """Calls a function with tensors and in loops."""
+    """Return a function that calls another with tensors and with loops."""
 
     def run(function, *arguments):
         results = []
@@ -40,7 +40,7 @@ def both(monkeypatch):
 
 @pytest.fixture
 def calls(monkeypatch):
-    """The passes of the loops, in the order in which they run."""
+    """Record the passes of the loops, in the order in which they run."""
     from keras_quasiattn.attention.sparse_loops import SparseCall
     from keras_quasiattn.core.l1_loops import DistanceCall
 
@@ -68,7 +68,7 @@ def normals(*shape, dtype="float64", seed=0):
 
 
 def masks(lead, target, source):
-    """Masks of every shape that broadcasts to (*lead, T, S), with empty rows."""
+    """Return masks of every shape that broadcasts to (*lead, T, S), with empty rows."""
     random = np.random.default_rng(1)
     shapes = [(source,), (target, source), (target, 1), (*lead, 1, source), (*lead, target, source)]
     found = [random.random(shape) < 0.6 for shape in shapes]
@@ -93,7 +93,7 @@ def test_sparse_weights(alpha, size, both, calls):
         )
         near(found[0][0], expected[0][0], limit)
         near(found[1][0], expected[1][0], limit)
-    # XLA leaves out what has no elements.
+    # XLA omits calls without elements.
     assert calls == ["forward", "backward"] * (number + 1) or not target * source
 
 
@@ -206,7 +206,7 @@ def test_fit_and_predict_use_the_loops(name, calls, tmp_path):
 
 @pytest.mark.parametrize("shape", [(3, 40), (7, 40), (2, 3, 40), (5, 39), (5, 41), (3, 1, 40)])
 def test_a_mask_of_other_lengths_is_an_error(shape, both):
-    """The loops read masks without a check of their sizes: another T read beyond their end."""
+    """The loops do not check the sizes of masks: with another T they read past the end."""
     with pytest.raises(Exception, match="(?i)broadcast|size|shape"):
         both(lambda: to_numpy(ops.sparsemax(normals(2, 5, 40), np.ones(shape, bool))))[1]
 
@@ -276,7 +276,7 @@ def test_a_graph_that_does_not_know_the_lengths_chooses_when_it_runs(length, cal
 
 
 def gradient_of_a_gradient(function, x):
-    """The gradient of Σ slope², with the slope of Σ function(x)³."""
+    """Return the gradient of Σ slope², with the slope of Σ function(x)³."""
     if BACKEND == "tensorflow":
         import tensorflow as tf
 

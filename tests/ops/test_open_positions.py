@@ -1,4 +1,4 @@
-"""Attention over the open positions alone: the same numbers, from fewer rows where possible."""
+"""Attention over the open positions only: the same numbers, from fewer rows if possible."""
 
 import gating
 import keras
@@ -19,7 +19,7 @@ def skip_where_jax_traces(implementation):
 
 
 def examples(size, dtype="float64"):
-    """States, kernel, and gates of which the first and the last row are all closed."""
+    """Return states, kernel, and gates that are all closed in the first and last row."""
     random = np.random.default_rng(0)
     gates = random.random(size[:2]) > 0.5
     gates[:1] = gates[-1:] = False
@@ -156,7 +156,7 @@ def test_large_scores(implementation, dtype):
         ops.open_positions_attention(states, kernel, gates, implementation=implementation)
     )
     assert got.dtype == dtype
-    # Scores this large leave one position to each row.
+    # With scores this large, one position per row remains.
     best = np.argmax(
         np.where(gates, gating.scores(states.astype("float64"), kernel.astype("float64")), -1e9), 1
     )

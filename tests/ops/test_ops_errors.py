@@ -1,4 +1,4 @@
-"""Every ValueError of the ops names the argument and what came."""
+"""Every ValueError of the ops names the argument and the value received."""
 
 import numpy as np
 import pytest

@@ -10,14 +10,14 @@ from keras_quasiattn import ops
 
 
 def sequence_mask(length, seed=5):
-    """(2, 1, length): holes in the first example, nothing in the second."""
+    """Return a mask (2, 1, length): holes in the first example, nothing in the second."""
     mask = np.random.default_rng(seed).random((2, 1, length)) > 0.3
     mask[1] = False
     return mask
 
 
 def pair_of_masks(size):
-    """Nothing is real in the first side's second example, nor in the second side's first."""
+    """Return two masks; the first is empty in example 1, the second in example 0."""
     return sequence_mask(size[0]), sequence_mask(size[1], seed=6)[::-1]
 
 

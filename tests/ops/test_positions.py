@@ -1,4 +1,4 @@
-"""ALiBi, T5's buckets and rotation, against their definitions; and what CoDA makes of rotation."""
+"""ALiBi, T5's buckets and rotation, against their definitions; and CoDA with rotation."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,8 @@ def test_alibi(heads):
 def test_slopes_are_the_published_ones():
     eight = -to_numpy(ops.alibi_bias(8, 2, 1))[:, 1, 0]
     np.testing.assert_array_equal(eight, [2.0**-n for n in range(1, 9)])
-    # "Train Short, Test Long", footnote and code: 12 heads are those of 8, then every other of 16.
+    # "Train Short, Test Long", footnote and code: 12 heads have the slopes of 8, then every other
+    # slope of 16.
     twelve = -to_numpy(ops.alibi_bias(12, 2, 1))[:, 1, 0]
     np.testing.assert_allclose(twelve[8:], [2**-0.5, 2**-1.5, 2**-2.5, 2**-3.5], rtol=1e-6)
     np.testing.assert_array_equal(twelve[:8], eight)
@@ -69,7 +70,7 @@ def test_far_positions_stay_apart_in_half_precision():
 
 
 def test_products_of_rotated_vectors_depend_on_the_offset_alone_and_l1_distances_do_not():
-    """E is the same wherever a pair stands; N is not, but stays within a factor of √H."""
+    """E is the same wherever the pair is; N is not, but stays within a factor of √H."""
     query, key = np.random.default_rng(0).normal(size=(2, 1000, 1, 64))
     products, distances = [], []
     for start in (0, 1, 10, 100, 1000):  # the key is always 3 positions ahead

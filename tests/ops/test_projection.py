@@ -1,4 +1,4 @@
-"""A product with weights: values and gradients at every rank, and what its gradient holds."""
+"""A product with weights: values and gradients at every rank, and the gradient's memory."""
 
 import keras
 import numpy as np

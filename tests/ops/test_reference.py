@@ -33,7 +33,7 @@ OPTIONS = [
 
 
 def name_of(option):
-    """Of a dictionary of options, the values."""
+    """Return the values of a dictionary of options."""
     return (
         "-".join(str(value) for value in option.values())
         if isinstance(option, dict)
@@ -42,9 +42,9 @@ def name_of(option):
 
 
 def some_options(seed):
-    """A third of the product of options and implementations.
+    """Sample a third of the product of options and implementations.
 
-    Every implementation is tried with every option.
+    Every implementation occurs with every option.
     """
     product = itertools.product(OPTIONS, CODA_IMPLEMENTATIONS)
     return pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def some_options(seed):
 
 
 def some_sizes(seed):
-    """A third of the product of sizes and implementations."""
+    """Sample a third of the product of sizes and implementations."""
     product = itertools.product(SIZES, CODA_IMPLEMENTATIONS)
     return pytest.mark.parametrize("size,implementation", sampled(product, 14, seed), ids=name_of)
 

@@ -1,4 +1,4 @@
-"""Calls in turn say, and their gradients are, what they are all together."""
+"""Calls run in turn have the outputs and gradients of the same calls at once."""
 
 import keras
 import numpy as np
@@ -83,7 +83,7 @@ def test_in_a_graph_a_call_begins_when_the_one_before_has_ended():
 
             return x + tf.stop_gradient(tf.numpy_function(note, [x], x.dtype)) * 0
 
-        # A square, whose gradient needs what the call began with.
+        # A square, whose gradient needs the call's input.
         return lambda x: (log(log(x, "begins") ** 2, "ends"),)
 
     @tf.function
@@ -98,5 +98,5 @@ def test_in_a_graph_a_call_begins_when_the_one_before_has_ended():
     forward = [(number, what) for number in range(4) for what in ("begins", "ends")]
     backward = [(number, what) for number in (3, 2, 1, 0) for what in ("begins", "ends")]
     assert events[:8] == forward
-    # What the square's gradient does not need may be left out or come late.
+    # What the square's gradient does not need may be omitted or computed late.
     assert [event for event in events[8:] if event[1] == "begins"] == backward[::2]

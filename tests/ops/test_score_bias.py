@@ -1,4 +1,4 @@
-"""A bias on the scores: its definition, its gradient in its own shape, and that masks ignore it."""
+"""A bias on the scores: its definition, its gradient in its own shape, and masked pairs."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""Softmax attention and heads of conflict beside heads of softmax, against their definitions."""
+"""Softmax attention, and conflict heads next to softmax heads, against their definitions."""
 
 import numpy as np
 import reference

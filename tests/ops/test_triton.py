@@ -1,4 +1,4 @@
-"""CoDA's Triton kernels beside the compiled CPU loops in float64: on a GPU, or interpreted."""
+"""CoDA's Triton kernels against the compiled CPU loops in float64: on a GPU, or interpreted."""
 
 import importlib.util
 import itertools
@@ -21,14 +21,14 @@ ROWS = ("alpha", "beta", "similarity_offset", "distance_offset")
 
 @pytest.fixture(scope="module")
 def device():
-    """Where the kernels run; without a GPU, Triton interprets them, as conftest.py asks."""
+    """Return where the kernels run; without a GPU, conftest.py makes Triton interpret them."""
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def arrays(batch, target, source, width=6, features=5, values=3, others=0):
-    """What the passes read: words that both sequences hold, and differences of exactly 0."""
+    """Return inputs of the passes, with words in both sequences and differences of exactly 0."""
     random = np.random.default_rng(0)
     shapes = {"query": (target, width), "key": (source, width)}
     shapes |= {"distance_query": (target, features), "distance_key": (source, features)}
@@ -260,4 +260,4 @@ def test_they_compile_for_a_gpu_and_fit_its_memory(width, values):
     assert done.returncode == 0, done.stderr[-2000:]
     shared = [int(line) for line in done.stdout.split()]
     assert len(shared) == 4
-    assert max(shared) <= 227 * 1024  # what a block may have on a GPU of capability 9.0
+    assert max(shared) <= 227 * 1024  # the limit per block on a GPU of capability 9.0

@@ -1,6 +1,6 @@
-"""What every attention over scores is tested for, given its weights in a few lines of NumPy.
+"""Tests of every attention over scores, given its weights in a few lines of NumPy.
 
-A mechanism's own test file makes a subclass of `WeightLaws` and adds what it alone has to show.
+An attention's test file subclasses `WeightLaws` and adds its own tests.
 """
 
 import dataclasses
@@ -19,30 +19,30 @@ MORE_SIZES = [(5, 7, 11), (1, 7, 3), (5, 1, 3)]
 
 
 def products(query, key, scale=1.0):
-    """The scores of most mechanisms."""
+    """Return the scores of most attentions."""
     return scale * query @ np.swapaxes(key, -1, -2)
 
 
 def softmax(e, seen):
-    """Softmax over the visible keys; rows without one are 0."""
+    """Apply a softmax over the visible keys; rows without any are 0."""
     weights = np.where(seen, np.exp(e - e.max(-1, keepdims=True, initial=-np.inf)), 0)
     total = weights.sum(-1, keepdims=True)
     return weights / np.where(total > 0, total, 1)
 
 
 def counted(seen):
-    """The number of visible keys, at least 1."""
+    """Return the number of visible keys, at least 1."""
     return np.maximum(seen.sum(-1, keepdims=True), 1)
 
 
 class WeightLaws:
-    """The op gives the weights of its definition, their sums of the values, and the gradients.
+    """The op returns the defined weights, the weighted sums of the values, and gradients.
 
     Attributes:
         op: the function, as a staticmethod.
         layer: the multi-head layer that it is for.
-        options: its further arguments that are no tensors; each set of them is tried.
-        fewest_features: the lowest D that it takes.
+        options: further arguments that are not tensors; each set is tested.
+        fewest_features: the smallest D that it accepts.
     """
 
     op: Callable[..., Any]
@@ -51,15 +51,15 @@ class WeightLaws:
     fewest_features = 1
 
     def tensors(self, size: tuple[int, int, int]) -> dict[str, np.ndarray]:
-        """Further arguments that are tensors, for T, S and D."""
+        """Return further arguments that are tensors, for T, S and D."""
         return {}
 
     def weights(self, query, key, seen, bias, **arguments):
-        """The definition in float64: W (..., T, S), from the mask of the visible pairs."""
+        """Compute the definition in float64: W (..., T, S), from the mask of visible pairs."""
         raise NotImplementedError
 
     def expected(self, inputs, mask, is_causal, **options):
-        """Weights and output for inputs by name."""
+        """Return weights and output for inputs by name."""
         more = {name: x for name, x in inputs.items() if name not in ("query", "key", "value")}
         shape = (*inputs["query"].shape[:-1], inputs["key"].shape[-2])
         seen, bias = full_mask(mask, shape, is_causal), more.pop("bias", np.zeros(shape))
@@ -134,7 +134,7 @@ class WeightLaws:
                 np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-8)
 
     def arguments_of(self, layer, query, key):
-        """The op's arguments in a built layer, for heads of queries and keys."""
+        """Return the op's arguments in a built layer, for heads of queries and keys."""
         return {"scale": layer.key_dim**-0.5, **dataclasses.asdict(layer.options)}
 
     def test_the_layer_computes_what_the_op_does(self):

@@ -1,4 +1,4 @@
-"""The browser of the tests of pages, which starts once."""
+"""The browser for the page tests, started once."""
 
 import os
 from collections.abc import Iterator

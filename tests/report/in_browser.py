@@ -1,4 +1,4 @@
-"""A page in a browser: Debian's Chromium, which Playwright drives by its executable path."""
+"""Open pages in Debian's Chromium, which Playwright drives by its executable path."""
 
 import os
 import shutil
@@ -31,7 +31,7 @@ ANSWER = {"label": EVIL, "classes": [EVIL], "probabilities": [1.0], "model": "<b
 
 
 def panels(rows: list[str], columns: list[str], heads: int, seed: int = 0) -> list[Panel]:
-    """tanh(E), the gate and M, the first column of the last row masked."""
+    """Return tanh(E), the gate and M, with the first column of the last row masked."""
     one = np.random.default_rng(seed).uniform(-1, 1, (2, len(rows), len(columns))).astype("float32")
     one[:, -1, 0] = np.nan
     similarity, gate = (np.broadcast_to(x, (heads, *x.shape)) for x in (one[0], np.abs(one[1])))
@@ -45,7 +45,7 @@ def panels(rows: list[str], columns: list[str], heads: int, seed: int = 0) -> li
 
 
 class Opened:
-    """A page from disk, with all that it did beside showing itself."""
+    """A page opened from disk, with its requests, console messages and errors."""
 
     def __init__(self, browser: Any, file: Path, scheme: str = "light") -> None:
         context = browser.new_context(color_scheme=scheme, viewport={"width": 1300, "height": 900})
@@ -60,7 +60,7 @@ class Opened:
         self.file = file
 
     def check_quiet(self) -> None:
-        """Checks that the page requested only its own file, and that the console stayed silent."""
+        """Check that the page requested only its own file, and that the console stayed silent."""
         assert [url for url in self.requests if not url.startswith("data:")] == [self.file.as_uri()]
         assert self.trouble == []
 
@@ -74,6 +74,6 @@ class Opened:
 
 
 def keep(opened: Opened, name: str) -> None:
-    """For the documentation: where QUASIATTN_SCREENSHOTS names a folder."""
+    """Save a screenshot for the documentation, if QUASIATTN_SCREENSHOTS names a folder."""
     if folder := os.environ.get("QUASIATTN_SCREENSHOTS"):
         opened.page.screenshot(path=str(Path(folder) / f"{name}.png"), full_page=True)

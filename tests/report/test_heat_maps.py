@@ -51,7 +51,7 @@ def test_of_two_sides_of_one_length_rows_take_the_first() -> None:
     owned = with_sequences([one(np.zeros((1, 2, 2)))], {"first": 2, "second": 2})
     (shown,) = heat_maps(owned, tokens)
     assert shown.panels[0].rows == ["a", "b"] and shown.panels[0].columns == ["v", "w"]
-    # A call with different lengths knows better, whatever the length of these texts.
+    # A call with different lengths decides, whatever the lengths of these texts.
     owned = with_sequences(owned, {"first": 2, "second": 3}, [one(np.zeros((1, 3, 2)))])
     (shown,) = heat_maps(owned, tokens)
     assert shown.panels[0].rows == ["v", "w"] and shown.panels[0].columns == ["a", "b"]
@@ -61,7 +61,7 @@ def test_of_two_sides_of_one_length_rows_take_the_first() -> None:
 
 def test_masked_pairs_and_pooled_sequences() -> None:
     seen = one(np.ones((2, 3)), np.array([[1, 1, 0], [1, 0, 0]], bool))
-    # The batch of a pooled sequence is no axis of a sequence.
+    # The batch axis of a pooled sequence is not a sequence axis.
     owned = with_sequences([seen], {"batch": 2, "first": 3})
     (shown,) = heat_maps(owned, {"first": FIRST, "batch": SECOND}, index=1)
     (panel,) = shown.panels

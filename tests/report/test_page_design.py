@@ -1,4 +1,4 @@
-"""Whether the page shows what it has: colours, labels, texts and curves, in a browser."""
+"""The page in a browser: colours, labels, texts and curves."""
 
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ def test_a_matrix_of_small_weights_looked_blank(
     file.write_text(AttentionView([HeatMap("layer", shown)], "small").html(), encoding="utf-8")
     opened = Opened(browser, file, scheme)
     assert opened.page.evaluate(PIXEL, 0) > 60 and opened.page.evaluate(PIXEL, 1) > 60
-    # The page says what the strongest colour means, of each matrix where they differ.
+    # The page says what the strongest colour means, for each matrix if they differ.
     assert opened.text(".scale-of >> nth=0") == f"s = {panel_limit(largest)}"
     assert opened.text(".scale-of >> nth=1") == "s = 1" and opened.text("#least") == "−s"
     opened.check_quiet()
@@ -109,11 +109,11 @@ def test_right_answers_and_mistakes_stand_beside_each_other_where_there_is_room(
     cards = tab.locator("ol.texts li").all_inner_texts()
     assert len(cards) == 6 and "right: YES" in cards[3] and "right:" not in cards[0]
     assert "question 2" in cards[2] and "1 of 2 open" in cards[1]
-    # The curves are in one row, with one legend, and nothing is wider than the page.
+    # The curves share one row and one legend, and nothing is wider than the page.
     tops = {box.bounding_box()["y"] for box in tab.locator(".multiples figure").all()}
     assert (len(tops) == 1) == side_by_side and tab.locator(".legend").count() == 1
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
-    # From a text one gets to its matrices.
+    # A text links to its matrices.
     assert tab.locator(".to-map").count() == 2
     tab.locator(".to-map").nth(1).click()
     assert tab.evaluate("document.querySelector('#example').selectedIndex") == 1

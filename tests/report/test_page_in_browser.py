@@ -16,7 +16,7 @@ figures = pytest.importorskip("keras_quasiattn.report.figures")
 
 
 def made(file: Path, said: str, rows: list[str], columns: list[str]) -> Path:
-    """A page of everything, in which every word that can be said is `said`."""
+    """Write a page with everything, in which every free text is `said`."""
     maps = [
         HeatMap("first <layer>", panels(rows, columns, 2)),
         HeatMap("second", panels(columns, columns, 3, 1)),
@@ -183,7 +183,7 @@ def test_readable_in_both_schemes(browser: Any, plain: Path, scheme: str) -> Non
         "#head",
     ):
         assert opened.page.evaluate(CONTRAST, selector) >= 4.5, selector
-    # Zero has the colour of the page, and the figures have one of their own for either scheme.
+    # Zero has the colour of the page, and figures have separate images for the two schemes.
     middle = (
         "[...document.querySelector('#scale').getContext('2d')"
         ".getImageData(100, 6, 1, 1).data].slice(0, 3)"

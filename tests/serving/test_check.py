@@ -1,4 +1,4 @@
-"""What `serve_check` finds, in a SavedModel as it was exported and in spoilt ones."""
+"""What `serve_check` finds in an exported SavedModel and in damaged ones."""
 
 import json
 import shutil
@@ -32,7 +32,7 @@ def graph_of(*ops: str) -> Any:
 
 
 def changeable(version: Path, folder: Path) -> Path:
-    """A copy without the list of hashes, for what a change of its files makes of it."""
+    """Return a copy without the manifest, so that tests can change its files."""
     path = Path(shutil.copytree(version, folder / "1"))
     (path / "assets.extra" / "manifest.json").unlink()
     return path
@@ -202,7 +202,7 @@ def test_what_tensorflow_refuses(mlu_saved_model: Path, tmp_path: Path) -> None:
 
 
 def printing(text: str, folder: Path) -> Path:
-    """A SavedModel of stock ops that echoes its input, and prints `text` whenever it is called."""
+    """Write a SavedModel of stock ops that echoes its input and prints `text` in every call."""
 
     class Parrot(tf.Module):
         @tf.function(input_signature=[tf.TensorSpec((None,), tf.string, name="text")])
@@ -220,7 +220,7 @@ def printing(text: str, folder: Path) -> Path:
 
 
 def test_a_pickle_that_a_model_prints_was_run_by_the_check(tmp_path: Path) -> None:
-    """The reply came by pickle over standard output, where the stock op PrintV2 writes too."""
+    """The reply was pickled to standard output, where the stock op PrintV2 also writes."""
     command = f"cposix\nsystem\n(S'touch {tmp_path}/was-here'\ntR."
     lines = list(serve_check(printing(command, tmp_path / "1"), repetitions=1))
     assert any(

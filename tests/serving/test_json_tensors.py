@@ -1,6 +1,6 @@
-"""The server's double makes tensors of JSON as TensorFlow Serving's json_tensor.cc does.
+"""The server's double parses JSON tensors as TensorFlow Serving's json_tensor.cc does.
 
-The words of the errors are those of its source; requests with them were not sent to a real server.
+The error messages are copied from that source, not observed on a real server.
 """
 
 import sys
@@ -56,7 +56,7 @@ def test_one_input_needs_no_name(request_: Any, specs: Any, expected: Any) -> No
 @pytest.mark.parametrize(
     ("request_", "specs", "message"),
     [
-        # The double had words of its own for these, or answered what the server refuses.
+        # The double had its own messages for these, or accepted what the server rejects.
         (
             {"instances": [row("a", "b", "c"), row("d", "e")]},
             RANK,

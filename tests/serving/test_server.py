@@ -1,6 +1,6 @@
 """A server answers what clients ask.
 
-It is tensorflow_model_server if that is on the PATH, or else the double of it.
+The server is tensorflow_model_server if that is on the PATH, otherwise its double.
 """
 
 import contextlib

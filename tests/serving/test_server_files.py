@@ -16,7 +16,7 @@ def test_every_model_is_named_once(tmp_path: Path) -> None:
         add_model(tmp_path, name)
     assert names(tmp_path) == [("trec", "/models/trec"), ("arithmetic", "/models/arithmetic")]
     assert {file.name for file in tmp_path.iterdir()} == {MODELS, BATCHING}
-    # Without it one request of another length would refuse the batch that it is joined to.
+    # Without it, a request of another length would fail the batch that it is joined to.
     assert "\npad_variable_length_inputs: true\n" in (tmp_path / BATCHING).read_text()
 
 

@@ -46,7 +46,7 @@ def test_the_requests_are_as_a_server_takes_them(tmp_path: Path) -> None:
         prediction_log_pb2.PredictionLog.FromString(one).predict_log.request for one in serialized
     ]
     assert [request.model_spec.name for request in requests] == ["mine", "mine"]
-    # A version in the request would ask for another one than that which is being loaded.
+    # A version in the request could differ from the one that is being loaded.
     assert not any(request.model_spec.HasField("version") for request in requests)
     assert list(requests[0].inputs["text"].string_val) == TEXT.tolist()
     assert str(WARM_UP) == "assets.extra/tf_serving_warmup_requests"

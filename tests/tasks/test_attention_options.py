@@ -1,4 +1,4 @@
-"""The options of a task that choose an attention, and runs of before that named CoDA's apart."""
+"""The task options that choose an attention, and old runs with separate names for CoDA's."""
 
 import json
 from pathlib import Path
@@ -34,7 +34,7 @@ def test_every_coda_model_has_coda_for_its_attention(name: str) -> None:
 
 
 def test_a_run_of_before_has_the_options_of_today(tmp_path: Path) -> None:
-    """Runs named CoDA's options `model.coda_gate` and so on, and had all of them."""
+    """Old runs named CoDA's options `model.coda_gate` and so on, and recorded all of them."""
     old = {f"model.coda_{name}": value for name, value in OLD.items()}
     config = {
         "format": 1,
@@ -67,7 +67,7 @@ def test_an_unknown_attention_is_an_error_that_lists_them() -> None:
 
 
 def test_runs_from_before_exact_matches_mark_no_words() -> None:
-    """The preset `own` marks them now; a reader's option of that name stays as it was recorded."""
+    """The preset `own` marks them now; a reader's option of that name stays as recorded."""
     assert with_todays_names({"model.intra_attention": False})["model.exact_match"] is False
     for options in (
         {"model.intra_attention": False, "model.exact_match": True},

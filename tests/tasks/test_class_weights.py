@@ -23,7 +23,7 @@ BALANCED = {"training__class_weights": "balanced", "training__label_smoothing": 
 
 
 def skewed(folder: Path, task: str) -> Task:
-    """A task with classes, most of whose rows are of one class."""
+    """Return a task with classes, in which most rows have the same class."""
     if task == "classify":
         rows = tiny_texts.rows(240)
         kept = [row for n, row in enumerate(rows) if row[1] == "HUM" or n % 5 == 0]
@@ -53,9 +53,9 @@ def test_rare_classes_counted_as_little_as_their_rows(name: str, tmp_path: Path)
     each = -np.sum(smooth * np.log(tf.nn.softmax(logits)), axis=1)
     weights = counts.sum() / (classes * counts)
     assert float(loss(target, logits)) == pytest.approx(np.mean(weights[labels] * each), rel=1e-5)
-    # Every class weighs the same over all rows, and the rows weigh 1 in the mean.
+    # All classes have equal total weight, and the mean weight of a row is 1.
     np.testing.assert_allclose(weights * counts, counts.sum() / classes)
-    # Nothing is normalized in a batch, so replicas that share one learn what one device does.
+    # Nothing is normalized per batch, so replicas that share a batch train like one device.
     halves = [float(loss(target[at], logits[at])) for at in (slice(4), slice(4, 8))]
     assert float(loss(target[:8], logits[:8])) == pytest.approx(np.mean(halves), rel=1e-5)
     # Weights of examples that only fill a batch still count.

@@ -82,7 +82,7 @@ REPRESENTATIVE = ("bilstm_coda", "transformer")  # the run above is one of bilst
         if model != ENCODER  # test_encoder.py
     ],
 )
-# In a graph the run above was trained, and a transformer in test_mlu_task.py.
+# The run above covers training in a graph, and test_mlu_task.py a Transformer.
 @pytest.mark.usefixtures("eagerly")
 def test_every_model_trains_a_step_and_answers(model: str, texts_data: Path) -> None:
     task = tiny_texts.make(texts_data, model)
@@ -190,7 +190,7 @@ def test_classes_of_earlier_runs_are_read_a_line_each(texts_run: Path, tmp_path:
     folder = RunFolder.open(run, finished=True)
     (answer,) = folder.task(tmp_path).predict(folder.load_model(), ["who is it"])
     assert answer["classes"] == ["HUM", "LOC", "NUM"]
-    # What such a file cannot say is at least noticed.
+    # Mistakes that such a file cannot express are at least noticed.
     (run / "classes.txt").write_text("HUM\nLOC\nNUM\nMAN\n")
     with pytest.raises(
         UserError,
@@ -215,7 +215,7 @@ def test_files_that_do_not_belong_together_were_answered_from(
 def test_word_vectors_fill_the_embedding_and_save_rare_words(
     texts_data: Path, tmp_path: Path
 ) -> None:
-    known = [f"{number} 8 7 6 5 4 3 2 {number}" for number in range(120)]  # each stands in one text
+    known = [f"{number} 8 7 6 5 4 3 2 {number}" for number in range(120)]  # each is in one text
     (tmp_path / "glove.txt").write_text(
         "\n".join(["who 1 2 3 4 5 6 7 8", "never 0 0 0 0 0 0 0 0", *known])
     )

@@ -1,4 +1,4 @@
-"""What is said of the user's own data before training."""
+"""What is printed about the user's own data before training."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -62,7 +62,7 @@ def test_training_on_own_files_said_nothing_of_them(
 
 
 class _EnoughError(Exception):
-    """Raised where the first training would begin."""
+    """Raised when the first training would begin."""
 
 
 @pytest.mark.parametrize("command", ["compare", "tune"])

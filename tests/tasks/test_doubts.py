@@ -1,4 +1,4 @@
-"""Warnings of a model that failed, at the end of training and in `evaluate`."""
+"""Warnings about a failed model, at the end of training and in `evaluate`."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ from keras_quasiattn.lab.training import train
 
 @pytest.fixture
 def unfinished(texts_run: Path, tmp_path: Path) -> Path:
-    """A copy of a run whose model is still to be made."""
+    """Return a copy of a run whose finished model is still to be written."""
     run = shutil.copytree(texts_run, tmp_path / "run")
     (run / "model.keras").unlink()
     return run

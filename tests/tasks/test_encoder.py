@@ -186,7 +186,7 @@ def test_the_means_of_two_texts_are_compared(encoder_folder: Path, pairs_data: P
 
 
 def _recorded(encoder: keras.Model) -> dict[str, Any]:
-    """What an encoder is called with."""
+    """Record the arguments of an encoder's calls."""
     seen: dict[str, Any] = {}
     call = encoder.call
 
@@ -310,7 +310,7 @@ def test_the_length_is_that_of_nearly_all_training_texts(
 @pytest.mark.long
 @pytest.mark.parametrize("family", tiny_encoder.FAMILIES)
 def test_families_train_save_and_convert(family: str, texts_data: Path, tmp_path: Path) -> None:
-    """DistilBERT has a GELU that is not approximated, of which ONNX files were invalid."""
+    """DistilBERT has an exact GELU, for which ONNX files were invalid."""
     pytest.importorskip("keras_hub")
     pytest.importorskip("tf2onnx")
     place = tiny_encoder.write(tmp_path / "place", family)
@@ -445,7 +445,7 @@ def test_lora_changes_queries_and_values_alone_and_a_file_has_the_sum(
 
 
 def test_another_attention_comes_in_under_lora_too(encoder_folder: Path, texts_data: Path) -> None:
-    """Its factors start at 0: frozen with the encoder, they would stay there."""
+    """Its factors start at 0, and would stay there if they were frozen with the encoder."""
     task = tiny_encoder.make(
         *(texts_data, "classify", encoder_folder), model__attention="coda", model__lora_rank=2
     )
@@ -475,8 +475,8 @@ def test_rates_fall_from_layer_to_layer(encoder_folder: Path, texts_data: Path) 
     optimizer = made_optimizer(task.options.training, None, 1, factors)
     model.compile(optimizer, task.loss(), run_eagerly=True)
     model.fit(task.training_data(0), steps_per_epoch=1, epochs=1, verbose=0)
-    # Adam's first step is the rate for every number that has a gradient; of the rows of a table it
-    # is more, because Keras squares the gradient of each of their places. A key's bias has none.
+    # Adam's first update is the learning rate for every number with a gradient. It is more for rows
+    # of a table, because Keras squares the gradient of each occurrence; a key's bias has none.
     steps = {name: np.abs(one - before[name]).max() for name, one in _weights(model).items()}
     rate = task.options.training.learning_rate
     for name in (one for one in steps if not one.endswith(("embeddings", "key/bias"))):

@@ -36,9 +36,9 @@ def made(place: Path, data: Path, **changed: Any) -> Task:
 
 @pytest.fixture(scope="module", autouse=True)
 def eager_steps() -> Iterator[None]:
-    """Run the few steps eagerly: tracing two attentions in every layer takes much longer.
+    """Run the few updates eagerly: tracing two attentions in every layer takes much longer.
 
-    tests/models/test_swap_start.py has blends in graphs, and the processes below have too.
+    tests/models/test_swap_start.py and the processes below cover blends in graphs.
     """
     tf.config.run_functions_eagerly(True)
     yield
@@ -161,7 +161,7 @@ def test_softmax_and_another_start_have_nothing_to_move(
 def test_attentions_that_blend_in_are_compared(
     encoder_folder: Path, texts_data: Path, tmp_path: Path, run_cli: Any
 ) -> None:
-    """By the command on one's own file."""
+    """With `quasiattn compare` on a user's own file."""
     settings = {
         **tiny_encoder.SETTINGS,
         "training.steps": 4,

@@ -31,7 +31,7 @@ def test_a_run_reads_and_computes_as_keras_hub_does(place: Path, texts_data: Pat
     own = [[0, *map(int, row), 2] for row in tokenizer(["who was it", "where"])]
     width = max(map(len, own))
     token_ids = np.array([[*row, *[1] * (width - len(row))] for row in own], "int32")
-    # In a run padding is 0, and the start has its place.
+    # In a run, padding is 0, and the start token has padding's old id.
     np.testing.assert_array_equal(np.where(ids < 2, 1 - ids, ids), token_ids)
     mask = (token_ids != 1).astype("int32")
     backbone = keras_hub.models.Backbone.from_preset(str(place))

@@ -1,4 +1,4 @@
-"""What every task says that a model reached: figures, scores of examples, and answers."""
+"""The results that every task reports: metrics, scores of examples, and answers."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.tasks.measured import Judged, Measured
 
 TASKS = ("classify", "pairs", "rank", "read", "translate", "programs", "mlu")
-# Those whose graph is costly are long tests.
+# Tasks with a costly graph are long tests.
 MODELS = ["classify", "rank", *(pytest.param(name, marks=pytest.mark.long) for name in TASKS[3:])]
 MODELS.insert(1, pytest.param("pairs", marks=pytest.mark.long))
 _OF_CLASSES = {
@@ -44,7 +44,7 @@ def made(
     sequences_data: Path,
     mlu_data: Path,
 ) -> dict[str, Task]:
-    """A tiny task of every name."""
+    """Return a tiny version of every task, by name."""
     return {
         "classify": tiny_texts.make(texts_data, data__validation=str(texts_data / "test.tsv")),
         "pairs": tiny_pairs.make(pairs_data, "pairs", "siamese_both"),
@@ -58,7 +58,7 @@ def made(
 
 @pytest.fixture(scope="module")
 def measured(made: dict[str, Task]) -> Any:
-    """What the untrained model of a task reaches on a few validation examples."""
+    """Measure a task's untrained model on a few validation examples."""
     found: dict[str, tuple[Any, Measured]] = {}
 
     def of(name: str) -> tuple[Any, Measured]:
@@ -82,7 +82,7 @@ def test_the_main_figure_is_the_mean_of_its_items(
 ) -> None:
     task, (_, reached) = made[name], measured(name)
     if reached.items is None:
-        assert name == "translate"  # BLEU is no mean over sentences
+        assert name == "translate"  # BLEU is not a mean over sentences
     else:
         assert reached.figures[task.figure] == pytest.approx(np.mean(reached.items), abs=1e-6)
         assert len(reached.items) == len(reached.judged)

@@ -24,7 +24,7 @@ def trained(mlu_run: Path, mlu_data: Path) -> tuple[Task, keras.Model]:
 
 
 def check_kinds(task: Task, figures: dict[str, Any], examples: list[dict[str, Any]]) -> None:
-    """Takes `by_kind` out of the figures: its shares of all kinds make up the accuracy."""
+    """Remove `by_kind` from the metrics; check that its shares make up the accuracy."""
     by_kind = figures.pop("by_kind")
     sizes = collections.Counter(task.grammar.parse(row["expression"]).kind for row in examples)
     assert by_kind.keys() == sizes.keys()
@@ -73,8 +73,7 @@ def test_predict_is_the_served_function(trained: tuple[Task, keras.Model]) -> No
 def test_answer_that_is_not_utf8_is_text(
     trained: tuple[Task, keras.Model], monkeypatch: Any
 ) -> None:
-    # A model that has learned little answers with any bytes. The export compares this text with its
-    # own.
+    # A poorly trained model may answer with any bytes. The export compares this text with its own.
     task, model = trained
     output = {"answer": tf.constant([b"\xff1"]), "log_probability": tf.constant([-1.0])}
     monkeypatch.setattr(task, "_answering", (model, lambda text: output))
@@ -150,7 +149,7 @@ def test_validation_has_whole_batches_only(mlu_data: Path) -> None:
     ],
 )
 def test_example_is_of_the_range_and_operators(options: dict[str, Any], example: str) -> None:
-    # The export asks it: the documentation's question alone would make other ranges fail there.
+    # The export uses it: with only the documentation's question, other ranges would fail.
     task = tiny_mlu.make(Path("data"), **options)
     assert task.example == example
     task.check_input(example)

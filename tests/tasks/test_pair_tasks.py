@@ -22,8 +22,8 @@ EVERY_MODEL = [
     for model in models
     if model != ENCODER  # test_encoder.py
 ]
-# One model of each family. The tests of the models cover what sets the others apart, and a graph
-# trains in the runs below.
+# One model of each family. The models' own tests cover the others, and the runs below train in a
+# graph.
 FAMILIES = [
     ("pairs", "siamese_both"),
     pytest.param("pairs", "mixture", marks=pytest.mark.long),
@@ -103,7 +103,7 @@ def test_candidates_are_ranked_and_measured(
     task, model = rank
     figures = task.evaluate(model)
     assert figures["map"] > 0.9 and figures["questions"] == 50 and figures["pairs"] == 200
-    # One right candidate a question: then both are the mean of 1/place.
+    # With one right candidate per question, both are the mean of 1/rank.
     assert figures["map"] == pytest.approx(figures["mrr"])
     asked: dict[str, list[tuple[str, str]]] = {}
     for question, candidate, label in tiny_pairs.questions(50, seed=2):
@@ -127,7 +127,7 @@ def test_candidates_are_ranked_and_measured(
 def test_a_ranking_has_no_figures_of_training_batches(
     rank: tuple[Task, keras.Model], folders: dict[str, Path], shared: Any
 ) -> None:
-    """They hold some of a question's candidates only; the history said that their MAP was 0."""
+    """Batches hold only some of a question's candidates; the history said that their MAP was 0."""
     task, _ = rank
     row = _run(folders, shared, "rank", "decomposable").history()[0]
     names = {metric.name for metric in task.metrics()}
@@ -230,7 +230,7 @@ def test_vectors_get_length_one_and_bring_words_that_training_never_saw(
 
 
 def test_unknown_words_do_not_tell_which_replies_are_right(tmp_path: Path) -> None:
-    """Only a reply that is also drawn as a wrong one, here of "zork", is in several pairs."""
+    """Only a reply that is also drawn as a wrong one, here with "zork", is in several pairs."""
     rows = [("how", "try zork", "1"), ("why", "try zork", "0"), ("why", "try blip", "1")]
     for split in ("train", "validation", "test"):
         tiny_pairs.write(tmp_path / f"{split}.tsv", "question candidate label", rows)
@@ -242,7 +242,7 @@ def test_unknown_words_do_not_tell_which_replies_are_right(tmp_path: Path) -> No
 def test_unknown_words_have_ids_and_vectors_of_their_own(
     folders: dict[str, Path], tmp_path: Path
 ) -> None:
-    """Two unknown names with one id are at distance 0, so CoDA's gate takes them for the same."""
+    """Two unknown names with one id have distance 0, so CoDA's gate would treat them as equal."""
     (tmp_path / "glove.txt").write_text("cat 1 2 3 4 5 6 7 8\n")
     changed = {"data__vectors": str(tmp_path / "glove.txt"), "model__train_embedding": False}
     one, many = (
@@ -344,13 +344,13 @@ def test_tokenized_texts_have_the_tokens_that_the_model_is_given(
 
 @pytest.mark.parametrize("name", ["pairs", "rank"])
 def test_without_vectors_not_even_equal_words_aligned(name: str, folders: dict[str, Path]) -> None:
-    """Keras' first values are so short that every dot product, and so every weight, is near 0."""
+    """Keras' initial vectors are so short that all dot products, and so all weights, are near 0."""
     task = tiny_pairs.make(folders[name], name, "decomposable")
     task.prepare()
     table = task.build_model().embedding.embeddings.numpy()
     assert not table[0].any()
     np.testing.assert_allclose(np.linalg.norm(table[1:], axis=1), 1, rtol=1e-5)
-    # Unknown words have ids of their own, which align to themselves.
+    # Unknown words have separate ids, which align to themselves.
     assert task.options.data["unknown_ids"] == 100
     np.testing.assert_array_equal(table, task.build_model().embedding.embeddings.numpy())
 

@@ -1,6 +1,6 @@
-"""An encoder that has been pretrained, where QUASIATTN_ENCODER names its folder.
+"""A pretrained encoder, if QUASIATTN_ENCODER names its folder.
 
-docs/guides/encoders.md has three lines that fetch it.
+docs/guides/encoders.md has the commands that fetch one.
 """
 
 import hashlib

@@ -9,7 +9,7 @@ import tiny_sequences
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.tasks import Task, get
 
-# Of `reduce`, lambda1's `self`, brackets and division: what a model that has learned little writes.
+# With `reduce`, lambda1's `self`, brackets and division: programs of a poorly trained model.
 FAILING = [
     "[ invoke1 [ lambda1 [ self arg1 ] ] a ]",
     "[ / a 0 ]",
@@ -33,7 +33,7 @@ def task(folder: Path) -> Task:
 
 
 def answering(task: Task, programs: list[str], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The figures if a model answers the first texts of the training split with these programs."""
+    """Return the metrics of a model that answers the first training texts with these programs."""
     rows = [{"answer": program.encode(), "log_probability": 0.0} for program in programs]
     monkeypatch.setattr(type(task), "_answers", lambda self, model, texts: rows)
     return dict(task.evaluate(task.build_model(), "train", limit=len(programs)))

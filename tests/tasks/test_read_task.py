@@ -1,4 +1,4 @@
-"""The task `read`, from files to answers with places in the string."""
+"""The task `read`, from files to answers with their positions."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ from keras_quasiattn.lab.training import RunFolder, train
 from keras_quasiattn.serving import export
 
 QUESTION = "Which bête?"
-# Neither a character nor a word is a byte; the passage is longer than two windows.
+# Characters and words have several bytes; the passage is longer than two windows.
 LONG = "🐈 «naïve» Ω\u0301… " * 9 + "the bête Éva, the cat Max. " + "日本 語! " * 9
 
 
@@ -33,7 +33,7 @@ def prepared(folder: Path) -> Task:
 
 
 def pointing_at(task: Task, word: str) -> Any:
-    """In the place of a model: what points at a word wherever it stands."""
+    """Return a stand-in for a model, which points at a word wherever it occurs."""
     number = task.tokenizer.vocabulary.index(word)
 
     def logits(inputs: dict[str, tf.Tensor], training: bool) -> tf.Tensor:
@@ -65,7 +65,7 @@ def test_places_point_into_the_string_itself(prepared: Task) -> None:
         assert (answer["passage"], answer["start"], answer["end"]) == (number, start, start + 3)
         assert passage[start : start + 3] == answer["answer"] and 0 < answer["score"] <= 1
     assert answers_of(prepared, "éva", "Éva")["score"] == pytest.approx(1)
-    # One word of four, whose logits are 9 and 0.
+    # One word of four has the logit 9, the others 0.
     share = np.exp(9) / (np.exp(9) + 3)
     assert answers_of(prepared, "éva", "a b", "c Éva")["score"] == pytest.approx(share**2, rel=1e-4)
 

@@ -1,4 +1,4 @@
-"""Windows over passages, and answers over windows."""
+"""Windows of passages, and answers across windows."""
 
 import numpy as np
 import pytest

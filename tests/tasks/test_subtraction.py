@@ -20,7 +20,7 @@ def _measured(folder, model, **changed):
 
 
 def test_what_negative_weights_add(pairs_data):
-    """The metric without them is the metric with weights that are cut by hand."""
+    """The metric without them equals the metric with weights cut by hand."""
     options = {"last_activation": "linear", "attention_options": {"scaling": "mean"}}
     changed = {f"model__{name}": value for name, value in options.items()}
     task, made, measured = _measured(pairs_data, "decomposable_coda", **changed)

@@ -37,7 +37,7 @@ class Sums(Task):
     }
 
 
-Sums.__abstractmethods__ = frozenset()  # the contract's own half is what is tested here
+Sums.__abstractmethods__ = frozenset()  # only the interface is tested here
 
 
 def make(preset: str = "demo", model: str = "coda", seed: int = 1, **overrides: Any) -> Task:
@@ -62,7 +62,7 @@ def test_run_keeps_its_values_when_the_preset_changes(monkeypatch: pytest.Monkey
 
 
 def test_passes_grow_with_the_data_and_end_where_steps_are_given() -> None:
-    """Few rows keep the preset's steps; with many, a period is half a pass."""
+    """With few rows the preset's steps stay; with many, checkpoints are half a pass apart."""
     many = make(training__passes=3).options.training
     assert (many.over(2).steps, many.over(2).checkpoint_every) == (8, 2)
     assert (many.over(11).steps, many.over(11).checkpoint_every) == (36, 6)
@@ -202,7 +202,7 @@ def test_every_task_of_the_registry_is_there() -> None:
 
 @pytest.mark.parametrize("name", tasks.available())
 def test_presets_suit_every_model_and_compile_no_dropout(name: str) -> None:
-    """XLA on CPUs computes dropout's random bits again for every use: MLU took 17 times as long."""
+    """XLA on CPUs recomputes dropout's random bits for every use: MLU took 17 times as long."""
     task = tasks.get(name)
     for preset in task.presets.values():
         for model in task.models:
@@ -225,7 +225,7 @@ def test_registry_names_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_model_that_cannot_start_with_word_vectors_lists_none_and_says_one_thing(
     name: str, run_cli: Any
 ) -> None:
-    # The tokenizer was blamed for a Transformer, and with another tokenizer the model was.
+    # The error blamed the tokenizer for a Transformer, and the model for another tokenizer.
     task = tasks.describe(name)
     preset = task.own_data[0] if task.own_data else next(iter(task.presets))
     said = set()

@@ -1,4 +1,4 @@
-"""A run records how it reads texts; one from before the record goes on reading them as it did."""
+"""A run records how it processes texts; an older run, without the record, keeps its way."""
 
 import json
 import shutil
@@ -40,7 +40,7 @@ def made_run(path: Path, task: Task) -> RunFolder:
 
 
 def as_before(run: RunFolder, task: Any) -> RunFolder:
-    """The run as a version without the record would have written it."""
+    """Rewrite the run as a version without the record would have."""
     counts = count_words(task._training_texts(), "words", 1)
     words = ranked_words(counts, size=task.options.data["vocabulary_size"])
     (run.path / "vocabulary.txt").write_text(vocabulary_text(words), encoding="utf-8")

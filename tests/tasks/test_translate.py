@@ -24,7 +24,7 @@ def folder(sequences_data: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def run(folder: Path, shared: Any) -> Path:
-    """A finished run; only for reading."""
+    """Return a finished run; read-only."""
     return (
         shared(
             "translate",
@@ -36,7 +36,7 @@ def run(folder: Path, shared: Any) -> Path:
 
 @pytest.fixture(scope="module")
 def trained(run: Path, folder: Path) -> tuple[Task, keras.Model]:
-    """As another process has them, which has the run and not the data."""
+    """Return task and model as in another process, which has the run but not the data."""
     opened = RunFolder.open(run, finished=True)
     return opened.task("elsewhere"), opened.load_model()
 
@@ -70,7 +70,7 @@ def test_translation_is_learned_and_measured(
 
 @pytest.mark.long
 def test_new_lengths_trace_nothing_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So the memory of a training does not grow with the lengths that it meets."""
+    """So memory does not grow with the number of different lengths in training."""
     task = tiny_sequences.make(folder, training__jit_compile=False)
     task.prepare()
     model = task.build_model()
@@ -79,7 +79,7 @@ def test_new_lengths_trace_nothing_again(folder: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(model, "train_step", lambda data: traced.append(data) or step(data))
     data = task.training_data(0).take(30)
     model.fit(data.take(1), verbose=0)
-    before = len(traced)  # TensorFlow traces twice where variables are made
+    before = len(traced)  # TensorFlow traces twice where variables are created
     model.fit(data, verbose=0)
     assert len({batch[0]["source"].shape[1] for batch in data}) > 1
     assert len(traced) == before

@@ -1,4 +1,4 @@
-"""The figures on the validation data, by which checkpoints are chosen."""
+"""The validation metrics, by which checkpoints are chosen."""
 
 from pathlib import Path
 

@@ -27,7 +27,7 @@ def test_padding_comes_first_and_the_version_is_no_merge(tmp_path: Path) -> None
     ("name", "old", "new", "said"),
     [
         ("vocab.json", '"</s>": 2,', '"</s>": 2', r"vocab.json, line 5, column 1: Expecting ','"),
-        ("vocab.json", '"</s>": 2', '"</s>": "2"', "vocab.json, line 4: .*'</s>' is '2': expected an int"),
+        ("vocab.json", '"</s>": 2', '"</s>": "2"', "line 4: .*'</s>' is '2': expected an integer"),
         ("vocab.json", '"</s>": 2', '"</s>": 0', "vocab.json, line 4: .*no piece has the id 1"),
         ("vocab.json", '"</s>"', '"</x>"', "vocab.json: vocabulary must have </s>"),
         ("merges.txt", "\u0120 w\n", "\u0120w\n", r"merges.txt, line \d+: .*must be two pieces"),

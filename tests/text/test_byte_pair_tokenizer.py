@@ -20,7 +20,7 @@ ODD = [
 
 @pytest.fixture(scope="module")
 def model() -> Any:
-    """RoBERTa's own processing, with a vocabulary learned from texts."""
+    """Return RoBERTa's own tokenizer, with a vocabulary learned from texts."""
     tokenizers = pytest.importorskip("tokenizers")
     bytewise = tokenizers.pre_tokenizers.ByteLevel
     made = tokenizers.Tokenizer(tokenizers.models.BPE())
@@ -33,7 +33,7 @@ def model() -> Any:
 
 
 def parts(model: Any) -> tuple[dict[str, int], list[str]]:
-    """The ids by piece, after the special ones, and the merges."""
+    """Return the ids by piece, after the special ones, and the merges."""
     learned = json.loads(model.to_str())["model"]
     pieces = [*SPECIAL, *sorted(learned["vocab"], key=learned["vocab"].get)]
     merges = [one if isinstance(one, str) else " ".join(one) for one in learned["merges"]]
@@ -56,9 +56,9 @@ def compare(model: Any, texts: list[str]) -> None:
     ids, merges = parts(model)
     found = pieces_of(ours(ids, merges), texts)
     assert found == [one.tokens for one in model.encode_batch(texts, add_special_tokens=False)]
-    # In a graph KerasHub's ends a text at a NUL, drops the digit U+096C, which it marks places
-    # with, cuts spaces at the end, and gives the ids of special tokens. Elsewhere it cuts numbers
-    # after three digits, as Llama does and RoBERTa does not.
+    # In a graph, KerasHub's tokenizer ends a text at a NUL, drops the digit U+096C, which it uses
+    # as a marker, strips trailing spaces, and returns ids of special tokens. In Python, it splits
+    # numbers after three digits, as Llama does and RoBERTa does not.
     theirs = keras_hub.models.RobertaTokenizer(ids, merges)
     names = {number: piece for piece, number in ids.items()}
     # It also needs a step for each merge of the longest word.

@@ -30,7 +30,7 @@ def clean(name: str, text: str | bytes) -> str:
 
 
 def harvardnlp(string: str) -> str:
-    """`clean_str` as it is published."""
+    """Apply `clean_str` as published."""
     string = re.sub(r"[^A-Za-z0-9(),!?\'\`]", " ", string)
     for clitic in ("'s", "'ve", "n't", "'re", "'d", "'ll"):
         string = re.sub(clitic, " " + clitic, string)
@@ -40,7 +40,7 @@ def harvardnlp(string: str) -> str:
 
 
 def harvardnlp_treebank(string: str) -> str:
-    """`clean_str_sst` as it is published."""
+    """Apply `clean_str_sst` as published."""
     string = re.sub(r"[^A-Za-z0-9(),!?\'\`]", " ", string)
     return re.sub(r"\s{2,}", " ", string).strip().lower()
 
@@ -94,7 +94,7 @@ def test_bytes_that_are_not_utf8_are_no_error(name: str) -> None:
 def test_text_between_signs_was_deleted_that_is_no_tag(text: str, expected: str) -> None:
     assert clean("words", text) == expected
     before = CLEANINGS["words"](tf.constant([text]), 1).numpy()[0].decode()
-    assert before == re.sub("<[^<>]{1,40}>", " ", before)  # as runs of version 1 go on to do
+    assert before == re.sub("<[^<>]{1,40}>", " ", before)  # as runs of version 1 still do
 
 
 VOCABULARY = ["[PAD]", "[UNK]", "isn", "##n", "don", "'", "t", "n't", "is", "do", "it", "'s", "the"]
@@ -121,7 +121,7 @@ def test_typographic_apostrophes_made_other_words(name: str, sign: str) -> None:
     plain, typeset = tokenizer.split(both).to_list()
     assert plain == typeset and any(b"'" in word for word in plain)
     if sign == APOSTROPHES[0]:
-        in_graph = tf.function(tokenizer.split)  # what a SavedModel has
+        in_graph = tf.function(tokenizer.split)  # as in a SavedModel
         assert in_graph(both).to_list() == [plain, plain]
         before, other = MAKERS[name](text_version=1).split(both).to_list()
         assert before == plain and other != plain

@@ -28,7 +28,7 @@ BETWEEN = ["", " ", " ", "\t", "\n", "\u00a0", "\u3000", "\0"]
 
 
 def generated(count: int) -> list[str]:
-    """Texts of known parts and of characters from everywhere; some are empty."""
+    """Return texts of known parts and random characters; some are empty."""
     draw = random.Random(0)
 
     def part() -> str:
@@ -44,7 +44,7 @@ def generated(count: int) -> list[str]:
 
 
 def real() -> list[str]:
-    """Lines of this project's documentation."""
+    """Return lines of this project's documentation."""
     pages = sorted(ROOT.glob("docs/*/*.md"))
     return [line for page in pages for line in page.read_text(encoding="utf-8").splitlines()]
 
@@ -57,7 +57,7 @@ def texts() -> list[str]:
 
 @pytest.fixture(scope="module")
 def vocabulary(texts: list[str]) -> list[str]:
-    """Most of the texts' characters, and some of their words."""
+    """Return a vocabulary of most of the texts' characters and some of their words."""
     draw = random.Random(1)
     characters = sorted({one for text in texts for one in text.casefold() + text} - {" "})
     known = [one for one in characters if draw.random() < 0.9 and one.isprintable()]
@@ -84,11 +84,11 @@ def test_ids_are_those_of_keras_hub(
     ours = EncoderTokenizer(vocabulary, **options)
     assert len(texts) >= 10_000
     found = ours.ids(ours.split(tf.constant(texts))).to_list()
-    # In a graph KerasHub's ends a text at a NUL, which elsewhere it takes for a space.
+    # In a graph, KerasHub's tokenizer ends a text at a NUL; in Python it treats NUL as a space.
     whole = [text.replace("\0", " ") for text in texts]
     in_graph = tf.function(theirs.tokenize)(tf.constant(whole)).to_list()
     assert found == in_graph
-    # In Python KerasHub's orders several marks on one letter otherwise than in a graph.
+    # KerasHub's tokenizer orders several marks on one letter differently in Python and in a graph.
     in_python = [list(ids) for ids in theirs.tokenize(texts)]
     others = [row for row, ids in enumerate(in_python) if ids != found[row]]
     assert len(others) < 20 and all(MARKS.search(texts[row]) for row in others)

@@ -126,7 +126,7 @@ def test_learned_subwords_cover_what_they_learned_from() -> None:
     assert not (ids.numpy() == 1).any()
 
 
-# Words with their places.
+# Words with their positions.
 SPAN_VOCABULARY = ["[PAD]", "[UNK]", "the"]
 TEXTS = [
     "The tower: 24–10, isn't it?",

@@ -108,7 +108,7 @@ def test_vectors_that_are_no_numbers_were_taken(number: str, tmp_path: Path) -> 
     assert list(read_word_vectors(tmp_path / "v.txt", 2, ["who"])) == ["who"]
 
 
-# Each of these refused the whole file, with advice that misled, or was taken for another word.
+# Each of these made the reader reject the whole file with misleading advice, or read another word.
 @pytest.mark.parametrize(
     ("content", "skipped"),
     [

@@ -1,4 +1,4 @@
-"""Fits a model with JAX on one device and on two; prints what `test_data_parallel` compares."""
+"""Fit a model with JAX on one device and on two; print what `test_data_parallel` compares."""
 
 import json
 
@@ -9,7 +9,7 @@ from keras_quasiattn.layers import MultiHeadCoDA, SoftAttention
 
 
 def make_model() -> keras.Model:
-    """CoDA over tokens, pooled by attention; no noise, and initial values from the seed."""
+    """Return CoDA over tokens, pooled by attention, without noise, with seeded weights."""
     keras.utils.set_random_seed(5)
     ids = keras.Input((None,), dtype="int32")
     x = keras.layers.Embedding(20, 16, mask_zero=True)(ids)
@@ -21,7 +21,7 @@ def make_model() -> keras.Model:
 
 
 def fitted(ids: np.ndarray, labels: np.ndarray) -> tuple[list[np.ndarray], list[float]]:
-    """The weights after two epochs, and their losses."""
+    """Return the weights after two epochs, and the losses."""
     model = make_model()
     history = model.fit(ids, labels, batch_size=8, epochs=2, shuffle=False, verbose=0)
     return [np.asarray(weight) for weight in model.get_weights()], history.history["loss"]

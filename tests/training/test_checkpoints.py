@@ -66,7 +66,7 @@ def test_missing_checkpoint_is_named(tmp_path: Path) -> None:
 
 
 def test_average_is_taken_in_float64(tmp_path: Path) -> None:
-    """In float32 the small last addend would be lost against the first."""
+    """In float32, the small last addend would be lost next to the first."""
     model, optimizer = build(tmp_path)
     checkpoints = Checkpoints(tmp_path, keep=3)
     values = {1: 2.0**24, 2: 1.0, 3: 1.0}

@@ -1,4 +1,4 @@
-"""A run can be ended early, and given more or fewer steps."""
+"""A run can be ended early, and given more or fewer updates."""
 
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ def assert_same(run: Path, other: Path) -> None:
 
 @pytest.fixture
 def stop_before(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Ends a training with Control-C when an epoch begins."""
+    """End a training with Control-C when an epoch begins."""
     begin = CheckpointCallback.on_epoch_begin
 
     def stop(task: Any, run: Path, epoch: int) -> None:
@@ -54,7 +54,7 @@ def stop_before(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of 14 steps that was left alone."""
+    """Return a run of 14 updates without interruption."""
     folder = tmp_path_factory.mktemp("whole")
     train(made(folder, 14), folder / "run", progress=False)
     return folder / "run"
@@ -91,7 +91,7 @@ def test_a_stopped_run_could_not_be_used(
     assert RunFolder.open(run).config["task_config"]["options"]["training.steps"] == 14
     finish(run, tmp_path)
     assert capsys.readouterr().out == f"{run} is finished already\n"
-    # The train command goes on, and ends as if nobody had asked for a model in between.
+    # The train command continues, and ends as if `finish` had not been called in between.
     train(task, run, progress=False)
     assert_same(run, whole)
 

@@ -17,7 +17,7 @@ SHORT = {"training__steps": 12, "training__average_checkpoints": 1}
 
 
 class Seen(keras.callbacks.Callback):
-    """Notes the ends of epochs; stops, or kills, after some of them."""
+    """Record the ends of epochs; stop or kill training after some of them."""
 
     def __init__(self, stop: int = 99, kill: int = 99) -> None:
         super().__init__()
@@ -133,9 +133,9 @@ def _settings(**changed: Any) -> TrainingSettings:
 
 
 def _stepped(settings: TrainingSettings, gradients: list[float], factor: float = 1) -> list[float]:
-    """The values of two weights, from 0, after steps with these gradients.
+    """Return the values of two weights, from 0, after updates with these gradients.
 
-    The first one has a rate of its own by the factor.
+    `factor` changes the first one's rate.
     """
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, "linear", name="dense")])
     weights = model.trainable_variables

@@ -1,4 +1,4 @@
-"""What is said while a run trains."""
+"""Progress output while a run trains."""
 
 import dataclasses
 import io
@@ -32,7 +32,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
 def train(
     clock: Any, stream: io.StringIO, start: int = 0, settings: TrainingSettings = SETTINGS
 ) -> list[str]:
-    """The lines on a training at 50 updates a second, after 9 s of compilation."""
+    """Return the lines about a training at 50 updates a second, after 9 s of compilation."""
     reports = TrainingProgress(Progress(True, stream), settings, start)
     reports.on_train_begin()
     for epoch in range(start // 500, SETTINGS.checkpoints):

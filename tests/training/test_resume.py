@@ -1,4 +1,4 @@
-"""A run that is killed again and again ends as one that was left alone."""
+"""A run that is killed repeatedly ends like an uninterrupted one."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ def start(folder: Path, moment: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """In this process, whose hashes of strings are not those of the killed ones."""
+    """Run in this process, whose string hashes differ from those of the killed ones."""
     folder = tmp_path_factory.mktemp("undisturbed")
     train(toy_task.make(folder / "data"), folder / "run", progress=False)
     return folder / "run"
@@ -35,7 +35,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run killed before, and halfway through, a checkpoint, and with only the model to write."""
+    """Return a run killed before a checkpoint, halfway through one, and before the final model."""
     folder = tmp_path_factory.mktemp("killed")
     moments = [
         ("step:6", 4),

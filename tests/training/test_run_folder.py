@@ -14,7 +14,7 @@ NO_PROCESS = 2**22 + 1  # above what Linux gives
 
 
 def left_by(process: int, folder: Path, name: str) -> Path:
-    """What a process of this machine writes a file to."""
+    """Return the temporary path to which a process of this machine writes a file."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("os.getpid", lambda: process)
         with files.atomic_file(folder / name) as temporary:

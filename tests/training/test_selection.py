@@ -51,7 +51,7 @@ def test_a_model_that_still_changes_is_never_selected() -> None:
     ]
     patient = settings(select="accuracy", patience=1)
     assert [selected_step(rows[:end], patient) for end in range(1, 5)] == [None, 8, 12, 12]
-    # Waiting begins with the first that may be selected.
+    # Patience counts from the first checkpoint that may be selected.
     assert [is_over(rows[:end], patient) for end in range(1, 5)] == [False, False, False, True]
     assert selected_step(rows, settings()) == 16 and selected_step([], settings()) is None
     with pytest.raises(UserError, match=r"^run has no checkpoint yet .* moving \(blend 0.5\)"):
@@ -106,7 +106,7 @@ def test_unknown_figure_is_refused_before_a_run_begins(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def early(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run with far too high a rate, which gets worse after some checkpoints and so ends early."""
+    """Return a run with too high a rate, which gets worse after some checkpoints and ends early."""
     task = toy_task.make(
         tmp_path_factory.mktemp("data"),
         **BEST,

@@ -1,4 +1,4 @@
-"""Several replicas learn what one device learns; all in one process with two logical devices."""
+"""Several replicas train like one device; all in one process with two logical devices."""
 
 import json
 import os
@@ -47,14 +47,14 @@ def test_overflow_on_one_replica_skips_the_update_on_all(result: dict[str, Any])
 
 
 def test_each_replica_draws_noise_of_its_own(result: dict[str, Any]) -> None:
-    """Keras gives all replicas the same; once the first line fails, it no longer does."""
+    """Keras gives all replicas the same noise; once the first line fails, it no longer does."""
     before, first, second = result["noise"]
     assert before[0] == before[1]
     assert first[0] != first[1] and second[0] != second[1] and first[1] != second[1]
 
 
 def test_the_gradient_of_the_whole_batch_is_clipped(result: dict[str, Any]) -> None:
-    """Keras clips the parts 3 and −5 to 1 and −1 instead; once it has not 0, ours can go."""
+    """Keras clips the parts 3 and −5 to 1 and −1; once its result is not 0, ours can go."""
     assert result["clipped"] == [0.0, pytest.approx(1.0, rel=2e-3)]
 
 

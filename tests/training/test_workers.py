@@ -24,7 +24,7 @@ SECONDS = 300
 
 
 def start(arguments: Sequence[str], workers: int, **conditions: Any) -> list[subprocess.Popen[str]]:
-    """The same command in processes that know of each other."""
+    """Start the same command in processes that are configured as one cluster."""
     asked = json.dumps(
         {"arguments": [*arguments, "--strategy=multi-worker", "--quiet"], **conditions}
     )
@@ -42,7 +42,7 @@ def start(arguments: Sequence[str], workers: int, **conditions: Any) -> list[sub
 
 
 def ends(processes: Sequence[subprocess.Popen[str]]) -> list[tuple[int, str]]:
-    """Exit codes, and the last line on standard error."""
+    """Return the exit codes, and the last lines on standard error."""
     ended = []
     for process in processes:
         try:
@@ -94,13 +94,13 @@ def test_two_workers_learn_what_one_process_does(texts: Path, model: str, policy
         processes = start(command(texts, run.name, model, policy), workers, quiet_gates=True)
         assert [code for code, _ in ends(processes)] == [0] * workers
     histories = [RunFolder.open(run).history() for run in runs]
-    # The workers add up the halves of a batch, and bfloat16 rounds what each of them adds. A
-    # gradient that should be zero then keeps a difference, of which Adam makes a whole step. So the
-    # losses are alike, but not the weights.
+    # The workers add the two halves of a batch, and bfloat16 rounds each half. A gradient that
+    # should be zero is then a small difference, which Adam scales to a whole update. So the losses
+    # are close, but not the weights.
     is_exact = policy == "float32"
     if is_exact:
         assert largest_difference(*runs) < 1e-4
-    # Nor has a difference grown yet when the first losses are told.
+    # Nor has a difference grown by the time of the first losses.
     assert histories[1][0]["loss"] == pytest.approx(histories[0][0]["loss"], abs=5e-3)
     for one, two in zip(*histories, strict=True):
         assert two["loss"] == pytest.approx(one["loss"], abs=1e-4 if is_exact else 2e-2)
@@ -112,9 +112,9 @@ def test_two_workers_learn_what_one_process_does(texts: Path, model: str, policy
 @pytest.mark.complete
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_killed_worker_stops_the_other_and_nothing_is_lost(texts: Path, seed: int) -> None:
-    """Kills a worker, the chief or the other, at a random moment.
+    """Kill a worker, the chief or the other, at a random moment.
 
-    The weights show whether dropout went on as it was.
+    The weights show whether dropout continued unchanged.
     """
     draw = np.random.default_rng(seed)
     arguments = command(

@@ -91,6 +91,6 @@ class ToyTask(Task):
 
 
 def make(folder: Any, model: str = "softmax", seed: int = 7, **overrides: Any) -> ToyTask:
-    """The tiny preset, with `model__width=4` for an override of `model.width`."""
+    """Return the task with the tiny preset; `model__width=4` overrides `model.width`."""
     dotted = {name.replace("__", "."): value for name, value in overrides.items()}
     return ToyTask(preset="tiny", model=model, seed=seed, data_dir=folder, overrides=dotted)

@@ -1,4 +1,4 @@
-"""Two logical CPU devices in a process of its own; prints what came out as JSON."""
+"""Train on two logical CPU devices in a separate process; print the results as JSON."""
 
 import json
 import sys
@@ -45,7 +45,7 @@ def run(
 
 
 def largest_difference(one: RunFolder, other: RunFolder) -> float:
-    """Over all weights but the keys' bias.
+    """Return it over all weights but the keys' bias.
 
     Softmax cancels that bias, and Adam scales its rounding errors up.
     """
@@ -70,7 +70,7 @@ def stopped_and_resumed(name: str) -> RunFolder:
 def overflow_on_the_second_replica(
     optimizer_class: type[keras.optimizers.LossScaleOptimizer],
 ) -> list[float]:
-    """The weight and loss scale after an update with an infinite gradient on one replica only."""
+    """Return weight and loss scale after an update with an infinite gradient on one replica."""
     strategy = make_strategy("mirrored", toy_task.make(FOLDER).options.training)
     with strategy.scope():
         weight = keras.Variable(1.0)
@@ -86,7 +86,7 @@ def overflow_on_the_second_replica(
 
 
 def noise_of_the_replicas() -> list[list[list[float]]]:
-    """What dropout leaves of ones on each replica, as Keras has it and as a run has it."""
+    """Return dropout applied to ones on each replica, with Keras' seeds and with a run's."""
     strategy = make_strategy("mirrored", toy_task.make(FOLDER).options.training)
     ones = np.ones((1, 32), "float32")
     with strategy.scope():
@@ -102,7 +102,7 @@ def noise_of_the_replicas() -> list[list[list[float]]]:
 
 
 def clipped_updates(optimizer_class: type[keras.optimizers.Optimizer]) -> float:
-    """The update of a weight by gradients of 3 and −5 on two replicas, clipped to 1."""
+    """Return a weight's update by gradients of 3 and −5 on two replicas, clipped to 1."""
     strategy = make_strategy("mirrored", toy_task.make(FOLDER).options.training)
     with strategy.scope():
         weight = keras.Variable(0.0)
@@ -130,9 +130,9 @@ def refusals() -> list[str]:
 
 
 def learning(folder: RunFolder) -> dict[str, Any]:
-    """Compares the run with the same run on one device.
+    """Compare the run with the same run on one device.
 
-    Also gathers what replicas refuse, and the noise and the overflow of a replica alone.
+    Also record what replicas reject, and the noise and overflow of single replicas.
     """
     one = run("one", "one")
     return {
@@ -149,7 +149,7 @@ def learning(folder: RunFolder) -> dict[str, Any]:
 
 
 def going_on(folder: RunFolder) -> dict[str, Any]:
-    """The same run stopped and resumed, and one in half precision."""
+    """Run the same again, stopped and resumed, and once in half precision."""
     half = run(
         "float16", "mirrored", policy="mixed_float16", training__steps=8, training__jit_compile=True
     )

@@ -1,4 +1,4 @@
-"""Trains the toy task in its own process. The second argument says where the process kills itself.
+"""Train the toy task in a separate process, which kills itself where the second argument says.
 
 "step:N" ends it after N updates; "half:NAME" in the middle of writing the first file of that name;
 "whole:NAME" when that file is wholly written and about to take its place; "none" lets it finish.

@@ -1,4 +1,4 @@
-"""The command line as one worker runs it, under a test's conditions.
+"""Run the command line as one worker, under a test's conditions.
 
 The first argument is JSON: `arguments` of the command; `quiet_gates`, to draw no noise for gates,
 which every replica draws for its own rows.

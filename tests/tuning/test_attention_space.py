@@ -1,4 +1,4 @@
-"""The attention of a model of one's own is chosen by KerasTuner, without tasks."""
+"""KerasTuner chooses the attention of a user's own model, without tasks."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -65,7 +65,7 @@ def test_what_follows_a_value_belongs_to_the_name_before_it(every):
             text[place - 1] for text in texts for place, word in enumerate(text) if word == words
         ]
         names = [word for word in before if len(word) == 1 or word == "10"]
-        # A change of elements, "each plus b", is said of other words.
+        # A change of elements, "each plus b", is worded differently.
         assert names and set(before) - set(names) <= {"each", "element", "value"}, set(before)
 
 

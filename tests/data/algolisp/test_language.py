@@ -330,7 +330,7 @@ def run(program, max_steps=100_000, **inputs):
         ("[ reduce [ append [ array-new int ] n ] 2 [ combine [ partial0 1 + ] * ] ]", {"n": 3}, 7),
         ("[ filter a [ combine [ combine ! is_prime ] square ] ]", {"a": [1, 2]}, [1, 2]),
         ("[ map c [ lambda1 [ map arg1 square ] ] ]", {"c": [[1, 2], [3]]}, [[1, 4], [9]]),
-        # A name means what it means where the function stands.
+        # A name means what it means where the function is defined.
         ("[ map a [ lambda1 [ reduce b arg1 [ lambda2 [ + arg1 arg2 ] ] ] ] ]",
          {"a": [3, 4], "b": [1, 2]}, [6, 7]),
         ("[ map a [ lambda1 [ + arg1 [ head [ map b [ lambda1 arg1 ] ] ] ] ] ]",
@@ -437,7 +437,7 @@ def test_programs_without_end_are_given_up_soon(program, complaint):
 
 
 def chain(length):
-    """A program that folds a function of `length` functions in a row, and calls it."""
+    """Return a program that composes `length` functions and calls the result."""
     longer = f"[ lambda2 [ if [ == arg2 0 ] abs [ combine arg1 {length} ] ] ]"
     return f"[ invoke1 [ reduce {THOUSAND} 0 {longer} ] n ]"
 
@@ -446,7 +446,7 @@ def test_functions_made_of_functions_leave_pythons_stack_alone():
     assert run(chain("abs"), n=-4) == 4
     partial = "[ lambda2 [ if [ == arg2 0 ] abs [ partial0 1 [ combine arg1 + ] ] ] ]"
     assert run(f"[ invoke1 [ reduce {THOUSAND} 0 {partial} ] n ]", n=-4) == 995
-    # Ever more of them, held and let go, until the limit.
+    # More and more of them, kept and released, up to the limit.
     nested = (
         f"[ lambda2 [ reduce {THOUSAND} arg2 "
         "[ lambda2 [ combine [ lambda1 arg1 ] [ lambda1 arg1 ] ] ] ] ]"

@@ -1,4 +1,4 @@
-"""What `quasiattn show` says of models whose answers have no weight for every token."""
+"""What `quasiattn show` prints for models whose answers have no weight per token."""
 
 from pathlib import Path
 

@@ -31,7 +31,7 @@ SAVED = Path(__file__).resolve().parents[3] / "saved_models"
 def report(
     run_cli: Any, target: Path, *arguments: str | Path
 ) -> tuple[str, dict[str, Any], set[str]]:
-    """The page, what the script reads, and the names of the figures beside it."""
+    """Return the page, the data of its script, and the names of its figures."""
     code, out, err = run_cli("report", "--to", str(target), *map(str, arguments))
     assert (code, err) == (0, "")
     html = target.read_text(encoding="utf-8")

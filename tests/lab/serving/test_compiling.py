@@ -1,4 +1,4 @@
-"""Exports that XLA compiles: padding to buckets, requests that compile them, what is refused."""
+"""Exports that XLA compiles: padding to buckets, requests that compile them, rejections."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from keras_quasiattn.serving.xla_buckets import Buckets, CompiledModel
 
 
 class Pairs:
-    """Stands for a model: says how long the texts were that it saw."""
+    """A stand-in for a model, which returns the lengths of its texts."""
 
     def explain(self, first: tf.Tensor, second: tf.Tensor) -> dict[str, tf.Tensor]:
         both = first[:, :, None] * second[:, None, :]
@@ -35,7 +35,7 @@ class Pairs:
 
 
 def sent(function: Any, *shapes: tuple[int, int]) -> tuple[list[np.ndarray], Any]:
-    """Random ids of these shapes, and the answer in a graph that knows no size."""
+    """Return random ids of these shapes, and the answer of a graph with unknown sizes."""
     ids = [np.random.default_rng(0).integers(1, 9, shape).astype("int32") for shape in shapes]
     graph = tf.function(function, input_signature=[tf.TensorSpec((None, None), tf.int32)] * 2)
     return ids, graph(*map(tf.constant, ids))

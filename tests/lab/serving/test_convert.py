@@ -1,4 +1,4 @@
-"""A run becomes a file for another runtime, which answers as the model does or is not written."""
+"""Convert a run for another runtime; a file whose answers differ from the model's is not kept."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ from keras_quasiattn.serving.runtimes import RUNTIMES, Runtime
 
 
 def finished(path: Path, task: Task) -> tuple[RunFolder, Task]:
-    """A run that looks trained: its weights are drawn, biases and the like too."""
+    """Return a run that looks trained: all its weights, biases included, are random."""
     task.prepare()
     folder = RunFolder.create(path, task, options={})
     folder.write_assets(task)
@@ -49,7 +49,7 @@ def runtime(key: str) -> Runtime:
 
 
 def loaded(key: str, folder: Path) -> Callable[[dict[str, np.ndarray]], np.ndarray]:
-    """The exported file in its runtime, by the runtime's own calls."""
+    """Load the exported file with the runtime's own calls."""
     file = str(folder / runtime(key).file)
     if key == "onnx":
         import onnxruntime
@@ -68,7 +68,7 @@ def loaded(key: str, folder: Path) -> Callable[[dict[str, np.ndarray]], np.ndarr
 
 
 def batch(model: keras.Model, rows: int, length: int) -> dict[str, np.ndarray]:
-    """Ids of every text's own length, the last of several texts empty."""
+    """Return ids of texts of various lengths; the last of several texts is empty."""
     generator = np.random.default_rng(length)
     ids = {
         tensor.name: generator.integers(1, 15, (rows, length)).astype("int32")
@@ -110,7 +110,7 @@ def test_runtime_answers_as_the_model_does(
     model = folder.load_model()
     assert np.ptp(own(model, batch(model, 3, 9))) > 0.1
     assert_answers_alike(loaded(key, conversion.path), model)
-    # The example goes in as its ids alone, and a user can make such ids from the vocabulary.
+    # The example is given as ids only, which a user can make from the vocabulary.
     about = json.loads((conversion.path / "about.json").read_text())
     words = (conversion.path / "vocabulary.txt").read_text().splitlines()
     texts = [[words[token] for token in ids] for ids in about["example_ids"].values()]
@@ -124,9 +124,9 @@ def test_runtime_answers_as_the_model_does(
 
 @pytest.fixture
 def stub(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """A double of the converter and the runtime of "onnx".
+    """Replace the converter and the runtime of "onnx" with doubles.
 
-    `change` is what the runtime does to an answer, `asked` collects the ids that it was given.
+    `change` modifies the runtime's answers; `asked` collects the ids that it received.
     """
     given: dict[str, Any] = {"change": lambda logits: logits, "written": lambda: None, "asked": []}
 

@@ -67,7 +67,7 @@ def test_answers_in_a_process_without_keras_and_this_package(
     assert got[3][0] == [answers[0] for answers, _ in got[:3]]
     np.testing.assert_allclose(got[3][1], [row["log_probability"] for row in expected], rtol=1e-5)
     assert got[4] == ([], [])
-    # A strange text beside others is answered as it is alone, and leaves the others alone.
+    # A strange text gets the same answer alone and among others, and does not affect the others.
     alone = [*(values[0] for _, values in got[5:-1]), got[0][1][0]]
     assert np.isfinite(alone).all() and (np.array(alone) < 0).all()
     np.testing.assert_allclose(got[-1][1], alone, rtol=1e-5)
@@ -225,7 +225,7 @@ def test_half_written_model_is_never_seen(
     assert not ours or str(caught.value).startswith(f"cannot write {tmp_path}/run/2: ")
     assert len(seen) == 2 and [name for name in seen if name.isdecimal()] == ["1"]
     assert tiny_mlu.contents(tmp_path / "run").keys() == before.keys()
-    # Where there was no folder there is none after.
+    # A folder that did not exist before does not exist afterwards.
     with pytest.raises(UserError if ours else type(error)):
         export(folder, task, tmp_path / "new" / "saved_models")
     assert not (tmp_path / "new").exists()

@@ -1,4 +1,4 @@
-"""An exported model is loaded by name or folder, and has a card that says what it is."""
+"""An exported model can be loaded by name or folder, and has a model card."""
 
 import json
 import shutil
@@ -16,7 +16,7 @@ from keras_quasiattn.serving import load
 
 @pytest.fixture(scope="module")
 def models(mlu_saved_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two versions of a model, beside a folder that is none."""
+    """Return a folder with two versions of a model, and one folder that is not a version."""
     folder = tmp_path_factory.mktemp("models")
     for version in ("9", "10"):
         shutil.copytree(mlu_saved_model, folder / "mine" / version)

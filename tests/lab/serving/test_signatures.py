@@ -121,7 +121,7 @@ def test_texts_without_a_place_get_one(functions: dict[str, Any]) -> None:
     ],
 )
 def test_inputs_that_disagree_are_refused(inputs: dict[str, np.ndarray], message: str) -> None:
-    # Without its input signature, as a server runs it: a graph looks at no shape by itself.
+    # Without its input signature, as on a server: a graph does not check shapes.
     function = tf.function(signature_functions(SIGNATURE)[TOKEN_IDS].python_function)
     graph = function.get_concrete_function(*(tf.TensorSpec(None, tf.int32) for _ in inputs))
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):

@@ -1,6 +1,6 @@
-"""Every task answers ids as it answers strings.
+"""Every task gives the same answers for ids as for strings.
 
-A server that joins requests to a batch changes no answer.
+A server that joins requests into a batch does not change any answer.
 """
 
 from pathlib import Path
@@ -30,7 +30,7 @@ INPUTS = {
 
 
 def make(name: str, folder: Path) -> Task:
-    """The task with data, but not trained."""
+    """Return the task with its data, untrained."""
     if name == "mlu":
         return tiny_mlu.make(folder)
     if name == "classify":
@@ -42,7 +42,7 @@ def make(name: str, folder: Path) -> Task:
 
 
 def joined(requests: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Joins requests as TensorFlow Serving does: it pads each with its own first element."""
+    """Join requests as TensorFlow Serving does, which pads each with its own first element."""
     batch = {}
     for name in requests[0]:
         arrays = [request[name] for request in requests]
@@ -91,7 +91,7 @@ def test_ids_are_answered_as_strings_are(name: str, tmp_path: Path) -> None:
         assert not {"tokens", "first_tokens", "ranked"} & by_ids.keys()
         for key, value in by_ids.items():
             assert_alike(value, by_string[key])
-        # A server pads no empty tensor: a text without ids has one place.
+        # A server cannot pad an empty tensor, so a text without ids has one position.
         requests.append({
             key: np.zeros((*value.shape[:-1], 1), value.dtype) if 0 in value.shape else value
             for key, value in inputs[TOKEN_IDS].items()
@@ -115,7 +115,7 @@ def test_ids_are_answered_as_strings_are(name: str, tmp_path: Path) -> None:
 
 
 def strange(request: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Numbers that are no token's."""
+    """Return ids that belong to no token."""
     return {
         key: value
         if key.endswith("_lengths")
@@ -125,7 +125,7 @@ def strange(request: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def longer(request: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """More ids than any model reads."""
+    """Return more ids than any model reads."""
     return {
         key: value + 500
         if key.endswith("_lengths")

@@ -76,7 +76,7 @@ def test_a_search_by_perplexity_kept_the_worst(
     "error",
     [
         pytest.param(KeyboardInterrupt(), marks=pytest.mark.long),
-        # KerasTuner called the trial invalid, went on without it, and the command ended with 0.
+        # KerasTuner called the trial invalid, continued without it, and the command exited with 0.
         FileError("cannot write run/config.json: No space left on device"),
         pytest.param(RuntimeError("a kernel failed"), marks=pytest.mark.long),
     ],
@@ -103,7 +103,7 @@ def test_a_search_goes_on_where_it_stopped(
 def test_a_trial_begun_in_one_file_alone_is_drawn_again(
     task: Task, trainings: Trainings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """KerasTuner writes a trial's file before its own, and counts every trial that has a file."""
+    """KerasTuner writes the trial's file before its own, and counts every trial with a file."""
     search(task, SPACE, tmp_path / "whole", trials=3, progress=False)
     whole, trainings.asked = tried(trainings), []
     save = oracles._AtomicOracle.save
@@ -189,7 +189,7 @@ def test_folder_of_another_search(task: Task, trainings: Trainings, tmp_path: Pa
 
 
 def test_data_that_cannot_be_had_bind_no_folder(tmp_path: Path) -> None:
-    """A search whose file was misspelt must not stand in the way of the right one."""
+    """A search with a misspelt file name must not block the folder for the right one."""
     task = get("classify")(
         preset="own",
         model="bilstm_none",
@@ -226,7 +226,7 @@ def test_half_a_cluster_is_refused(
 
 @pytest.mark.complete
 def test_a_search_that_trains(task: Task, tmp_path: Path) -> None:
-    """The longer trial goes on where the shorter one of the same rate ended."""
+    """The longer trial continues where the shorter one with the same rate ended."""
     space = {"training.learning_rate": [1e-9, 0.01, 0.02, 0.03]}
     folder = search(task, space, tmp_path / "search", method="hyperband", progress=False)
     assert folder.config["task_config"]["options"]["training.learning_rate"] > 1e-9

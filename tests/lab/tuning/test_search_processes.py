@@ -1,4 +1,4 @@
-"""Searches from the command line, killed, and by several processes."""
+"""Searches from the command line: killed ones, and several processes."""
 
 import json
 import signal
@@ -51,7 +51,7 @@ def last_line(process: subprocess.Popen[str]) -> str:
 
 
 def trials(search: Path) -> dict[str, tuple[dict[str, Any], float, list[dict[str, Any]]]]:
-    """Of every trial its values, its score, and its history without the seconds."""
+    """Return every trial's values, score, and history without the seconds."""
     found = {}
     for file in sorted(search.glob("trial_*/trial.json")):
         trial = json.loads(file.read_text())
@@ -63,14 +63,14 @@ def trials(search: Path) -> dict[str, tuple[dict[str, Any], float, list[dict[str
 
 @pytest.fixture(scope="module")
 def whole(texts: Path) -> Path:
-    """A search that nothing disturbed."""
+    """Run a search without interruption."""
     search = texts / "whole"
     assert json.loads(last_line(start(command(texts, search))))["run"] == str(search / "best")
     return search
 
 
 def wait_for(process: subprocess.Popen[str], search: Path, trial: str, seconds: float) -> None:
-    """Until this trial has begun, and a while longer."""
+    """Wait until this trial has begun, and `seconds` longer."""
     begun = time.monotonic()
     while not (search / trial / "run").exists():
         assert time.monotonic() < begun + SECONDS and process.poll() is None

@@ -1,4 +1,4 @@
-"""Searches over values of several types, which KerasTuner's own choices refuse."""
+"""Searches over values of several types, which KerasTuner's own choices reject."""
 
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ def test_values_of_two_types_were_a_type_error_after_the_record_was_written(
     wanted = {"training.clip_norm": "none, 1.0", "training.jit_compile": "true,false"}
     space = search_space(task, wanted)
     assert space == {"training.clip_norm": [None, 1.0], "training.jit_compile": [True, False]}
-    for _ in range(2):  # the second finds the first one's record, and trains nothing
+    for _ in range(2):  # the second search finds the first one's record and trains nothing
         found = search(task, space, tmp_path / "one", method=method, trials=4, progress=False)
     options = found.config["task_config"]["options"]
     assert options["training.clip_norm"] is None

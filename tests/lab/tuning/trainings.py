@@ -9,7 +9,7 @@ from keras_quasiattn.lab.training import RunFolder
 
 
 class Trainings:
-    """A double of `train`: notes its arguments, and makes a run whose figures follow from them."""
+    """A double of `train`, which records its arguments and writes a run with metrics from them."""
 
     def __init__(self, figure: Callable[[Mapping[str, Any]], float]) -> None:
         self.figure = figure
