@@ -144,7 +144,7 @@ def test_the_table_of_weights_is_that_of_the_layers(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.long
-def test_the_site_builds_without_a_warning_and_asks_for_nothing(tmp_path: Path) -> None:
+def test_the_site_builds_without_a_warning_and_makes_no_requests(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs")
     pytest.importorskip("mkdocstrings_handlers.python")
     done = subprocess.run(

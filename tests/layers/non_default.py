@@ -157,18 +157,18 @@ NON_DEFAULT: dict[type, dict[str, Any]] = {
 }
 
 
-def _options(mechanism: type) -> dict[str, Any]:
+def _options(attention: type) -> dict[str, Any]:
     """Return for each option a value from the search space or, without one, another number."""
     return {
         field.name: next(
             value
             for value in (
-                *mechanism.search_space.get(field.name, ()),
+                *attention.search_space.get(field.name, ()),
                 field.default + 1 if isinstance(field.default, int) else 0.25,
             )
             if value != field.default
         )
-        for field in dataclasses.fields(mechanism)
+        for field in dataclasses.fields(attention)
     }
 
 

@@ -88,7 +88,7 @@ def test_one_query_at_a_time_gives_the_rows_of_one_call(name, is_causal, masked)
 
 
 @pytest.mark.parametrize(("make", "is_causal"), READINGS)
-def test_a_cache_that_read_the_first_queries_at_once_goes_on_as_one_that_read_each(make, is_causal):
+def test_a_cache_filled_at_once_continues_like_one_filled_step_by_step(make, is_causal):
     """It also continues from a position before the last one read, whose entry held padding."""
     layer = make()
     queries = ops.convert_to_tensor(normal(B, T, D))

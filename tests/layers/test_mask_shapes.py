@@ -81,7 +81,7 @@ def test_over_several_axes_the_axes_of_the_input_count():
 
 
 @pytest.mark.parametrize("name", ATTENTIONS)
-def test_every_mechanism_checks_each_of_its_masks(name):
+def test_every_attention_checks_each_of_its_masks(name):
     layer, x = ATTENTIONS[name](N, 4), np.ones((B, T, 8), "float32")
     for argument in ("query_mask", "value_mask", "key_mask", "attention_mask"):
         with pytest.raises(ValueError, match=f"`{argument}` must have shape"):

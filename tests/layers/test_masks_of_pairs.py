@@ -21,13 +21,13 @@ def built(name, rank=3, **options):
 
 
 X = normal(3, 5, 8)
-every_mechanism = pytest.mark.parametrize("name", ATTENTIONS)
+every_attention = pytest.mark.parametrize("name", ATTENTIONS)
 # For what the multi-head layer does to a mask before the attention gets it.
-some_mechanisms = pytest.mark.parametrize("name", ["coda", "softmax", "conflict"])
+some_attentions = pytest.mark.parametrize("name", ["coda", "softmax", "conflict"])
 TRIANGLE = np.tril(np.ones((5, 5), "bool"))
 
 
-@some_mechanisms
+@some_attentions
 def test_a_mask_of_any_rank_means_the_same(name):
     layer = built(name)
     expected = to_numpy(layer(X, X, attention_mask=TRIANGLE))
@@ -36,7 +36,7 @@ def test_a_mask_of_any_rank_means_the_same(name):
         np.testing.assert_allclose(to_numpy(layer(X, X, attention_mask=mask)), expected, atol=1e-6)
 
 
-@every_mechanism
+@every_attention
 def test_a_causal_mask_is_the_triangle(name):
     layer, further = built(name), np.random.default_rng(2).random((3, 5, 5)) < 0.7
     for call, mask in (({}, TRIANGLE), ({"attention_mask": further}, further & TRIANGLE)):
@@ -50,14 +50,14 @@ def test_a_causal_mask_is_the_triangle(name):
         assert not scores[..., ~TRIANGLE].any()
 
 
-@every_mechanism
+@every_attention
 def test_a_causal_mask_over_one_of_two_axes(name):
     layer, x = built(name, 4, attention_axes=(1,)), normal(2, 5, 3, 8)
     _, scores = layer(x, x, use_causal_mask=True, return_attention_scores=True)
     assert not to_numpy(scores)[..., ~TRIANGLE].any()
 
 
-@every_mechanism
+@every_attention
 def test_a_window_shows_what_is_in_it(name):
     layer = built(name, sliding_window=3)
     _, scores = layer(X, X, return_attention_scores=True)
@@ -67,7 +67,7 @@ def test_a_window_shows_what_is_in_it(name):
     assert not to_numpy(scores)[..., (distance >= 3) | ~TRIANGLE].any()
 
 
-@some_mechanisms
+@some_attentions
 def test_masks_over_axes_count_from_the_batch(name):
     for q, v, mask, axes in (
         ((3, 4), (3, 2), (4, 2), (2,)),
@@ -94,7 +94,7 @@ def assert_empty(output, empty):
 REAL = np.array([[False, False, True, True, True], [True] * 5, [False] * 5])
 
 
-@some_mechanisms
+@some_attentions
 def test_rows_to_which_no_key_is_left_are_zero_for_any_bias(name):
     layer = built(name)
     output = layer(X, X, value_mask=REAL, use_causal_mask=True)
@@ -108,7 +108,7 @@ def test_rows_to_which_no_key_is_left_are_zero_for_any_bias(name):
     )
 
 
-@some_mechanisms
+@some_attentions
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_rows_whose_window_holds_no_key_are_zero(name, is_causal):
     layer, queries = built(name, sliding_window=2), normal(3, 7, 8)
@@ -120,7 +120,7 @@ def test_rows_whose_window_holds_no_key_are_zero(name, is_causal):
     assert_empty(output, ~(near & REAL[:, None, 1:4]).any(-1))
 
 
-@some_mechanisms
+@some_attentions
 def test_rows_without_a_key_over_one_axis_and_over_two(name):
     x, real = normal(3, 2, 5, 8), np.random.default_rng(1).random((3, 2, 5)) > 0.5
     real[1] = False
@@ -130,8 +130,8 @@ def test_rows_without_a_key_over_one_axis_and_over_two(name):
     assert_empty(built(name, 4)(x, x, value_mask=real), np.broadcast_to(nothing, real.shape))
 
 
-@some_mechanisms
-def test_a_key_that_its_own_mask_hides_is_as_if_deleted_and_what_it_holds_never_matters(name):
+@some_attentions
+def test_hiding_a_key_equals_deleting_it_and_its_content_never_matters(name):
     query, key = normal(3, 4, 8, seed=1), normal(3, 5, 8, seed=2)
     layer, of_values = built(name), np.roll(REAL[::-1], 2, axis=1)
     output = to_numpy(layer(query, X, key, key_mask=REAL))

@@ -122,7 +122,7 @@ def test_open_keys_alone_cost() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(ATTENTIONS.keys() - {"gated"}))
-def test_every_mechanism_is_counted_by_its_name(name: str) -> None:
+def test_every_attention_is_counted_by_its_name(name: str) -> None:
     one = ATTENTIONS[name].options_class().operations
     assert attention_flops(name, [T, 0, S], D) == one(T, T, D, D) + one(S, S, D, D)
     with pytest.raises(ValueError, match="`window` must be given for attention='local'"):

@@ -124,7 +124,7 @@ def test_softmax_in_the_place_of_keras_attention_changes_nothing(make: Any) -> N
 
 
 @pytest.mark.parametrize("name", sorted(ATTENTIONS))
-def test_every_mechanism_gets_the_projections(name: str) -> None:
+def test_every_attention_gets_the_projections(name: str) -> None:
     model = model_of(of_block)
     copy = swap_attention(model, name)
     one, other = (each.get_layer("block") for each in (model, copy))

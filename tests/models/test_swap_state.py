@@ -76,7 +76,7 @@ def test_what_is_frozen_stays_frozen_at_every_depth(freeze: Any) -> None:
 
 @pytest.mark.parametrize("name", ["softmax", "gated", "forgetting"])
 @pytest.mark.parametrize("frozen", [True, False])
-def test_what_a_mechanism_learns_beside_is_frozen_with_its_layer(name: str, frozen: bool) -> None:
+def test_further_weights_of_an_attention_are_frozen_with_its_layer(name: str, frozen: bool) -> None:
     softmax = MultiHeadSoftmax(2, 4, name="attention")
     model = plain() if name == "softmax" else plain(softmax)
     model.get_layer("attention").trainable = not frozen

@@ -75,7 +75,9 @@ def test_it_exports_without_its_place_and_any_text_is_answered(
         folder.task("")
 
 
-def test_a_damaged_vocabulary_is_one_line(place: Path, texts_data: Path, tmp_path: Path) -> None:
+def test_a_damaged_vocabulary_gives_a_one_line_error(
+    place: Path, texts_data: Path, tmp_path: Path
+) -> None:
     copy = shutil.copytree(place, tmp_path / "place")
     file = copy / "assets" / "tokenizer" / "merges.txt"
     file.write_text(f"x\n{file.read_text(encoding='utf-8')}", encoding="utf-8")

@@ -92,7 +92,7 @@ def training_batch(mlu_data: Path) -> Any:
         *(pytest.param(model, marks=pytest.mark.long) for model in ("softmax", "universal_coda")),
     ],
 )
-def test_every_model_builds_and_steps(model: str, mlu_data: Path, training_batch: Any) -> None:
+def test_every_model_builds_and_trains(model: str, mlu_data: Path, training_batch: Any) -> None:
     task = tiny_mlu.make(mlu_data, model, model__num_layers=2)
     built = task.build_model()
     blocks = {layer.name for layer in built.layers if "_block_" in layer.name}
@@ -120,7 +120,7 @@ def test_paper_has_the_size_of_tensor2tensor_and_the_demo_half_its_width() -> No
             assert options == {"hidden_dim": width, "num_heads": 4, "num_layers": layers}
 
 
-def test_batches_depend_on_seed_and_step_alone(mlu_data: Path) -> None:
+def test_batches_depend_only_on_seed_and_step(mlu_data: Path) -> None:
     def sources(task: Task, first_step: int, batches: int) -> list[Any]:
         return [
             x["source"].numpy().tolist() for x, _, _ in task.training_data(first_step).take(batches)

@@ -189,13 +189,13 @@ def test_settings_out_of_range_are_named(overrides: dict[str, Any], message: str
         make(**{f"training__{name}": value for name, value in overrides.items()})
 
 
-def test_registry_brings_a_task_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_get_imports_a_task_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(tasks._TASKS, "sums", f"{__name__}:Sums")
     assert tasks.get("sums") is Sums
     assert "sums" in tasks.available()
 
 
-def test_every_task_of_the_registry_is_there() -> None:
+def test_every_registered_task_can_be_imported() -> None:
     for name in tasks.available():
         assert tasks.get(name).name == name
 

@@ -75,12 +75,12 @@ def compare(model: Any, texts: list[str]) -> None:
         assert pieces == [names[number] for number in row], text
 
 
-def test_ids_are_those_of_roberta_and_keras_hub(model: Any) -> None:
+def test_ids_equal_roberta_and_keras_hub(model: Any) -> None:
     compare(model, [*ODD, *real()[::100], *generated(60)])
 
 
 @pytest.mark.long
-def test_ids_are_those_of_roberta_and_keras_hub_on_10_000_texts(model: Any) -> None:
+def test_ids_equal_roberta_and_keras_hub_on_10_000_texts(model: Any) -> None:
     lines = real()
     texts = [*ODD, *lines, *generated(max(10_000 - len(lines), 5000))]
     assert len(texts) >= 10_000
