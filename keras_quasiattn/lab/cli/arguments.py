@@ -44,7 +44,7 @@ POLICY = click.option(
     help="Precision: float32, mixed_float16 or mixed_bfloat16.",
 )
 _NOT: dict[str, Any] = {"callback": lambda context, parameter, given: not given}
-QUIET = click.option("--quiet", "progress", is_flag=True, **_NOT, help="No progress.")
+QUIET = click.option("--quiet", "progress", is_flag=True, **_NOT, help="Print no progress.")
 COLUMNS = click.option(
     "--columns",
     metavar="NAME=YOURS,...",

@@ -50,8 +50,8 @@ cli.add_command(list_tasks)
     "quasiattn train rank --preset wikiqa --run runs/wikiqa --vectors glove.6B.100d.txt\n"
     "quasiattn train translate --source mine.en --target mine.de --run runs/mine\n"
     "\n"
-    "Started again after an interruption, the same command continues the run. With another\n"
-    "training.steps, it goes on to that number.",
+    "After an interruption, the same command continues the run. With another training.steps,\n"
+    "it continues to that number.",
 )
 @makes_task
 @click.option(
@@ -81,7 +81,7 @@ def train(arguments: Sequence[str], made: "Task", path: Path, **options: Any) ->
 def finish(run: Path, data_dir: Path, progress: bool) -> None:
     """End the run in folder RUN early: its best checkpoint becomes the finished model.
 
-    The train command, started again, still continues the run.
+    The same train command as before still continues the run.
     """
     read_config(run)
     load()
@@ -102,7 +102,7 @@ def _say(folder: "RunFolder") -> None:
     "--method hyperband\n"
     "quasiattn tune classify --preset trec --to searches/units --try model.units=50,100\n"
     "\n"
-    "Started again after an interruption, the same command continues the search. "
+    "After an interruption, the same command continues the search. "
     "Several processes share\n"
     "one search: KERASTUNER_TUNER_ID (chief, tuner0, tuner1 ...), KERASTUNER_ORACLE_IP, "
     "KERASTUNER_ORACLE_PORT.",
@@ -121,7 +121,7 @@ def _say(folder: "RunFolder") -> None:
     multiple=True,
     metavar="NAME=VALUES",
     help="Search this option over values separated by commas; repeatable. "
-    "Default the papers' choices.",
+    "Default: the papers' choices.",
 )
 @click.option(
     "--method",

@@ -33,7 +33,9 @@ _ALL = "all"
 @click.option("--tables", multiple=True, metavar="NAME", help="Only this table; repeatable.")
 @click.option("--vectors", type=PATH, help="Word vectors, for the models that read words.")
 @click.option("--runs", type=PATH, default="runs/tables", help="Folder of the run folders.")
-@click.option("--processes", type=COUNT, help="Runs at once; default as the cores allow.")
+@click.option(
+    "--processes", type=COUNT, help="Number of simultaneous runs; default: by cores and memory."
+)
 @DATA_DIR
 @QUIET
 @click.pass_obj
@@ -108,10 +110,10 @@ def _repeated(arguments: Sequence[str]) -> Iterator[str]:
     "quasiattn compare classify --data my.tsv --test my-test.tsv --to comparisons/mine\n"
     "quasiattn compare pairs --data my.tsv --attention all --seeds 5\n"
     "quasiattn compare rank --preset wikiqa --vectors glove.6B.100d.txt --rates 0.0003 0.001\n"
-    "quasiattn compare examples/papers/coda.toml --show   # --help explains files of tables\n"
+    "quasiattn compare examples/papers/coda.toml --show   # the tables in a file\n"
     "\n"
-    "Started again after an interruption, the same command continues. With more seeds, rates or\n"
-    "attentions, it adds to what is there.",
+    "After an interruption, the same command continues. With more seeds, rates or attentions,\n"
+    "it adds the missing runs.",
 )
 @functools.partial(makes_task, usual_model=lambda task, preset: models_with_attention(task)[0])
 @click.option(
@@ -121,7 +123,7 @@ def _repeated(arguments: Sequence[str]) -> Iterator[str]:
     default=("softmax", "coda", "sigmoid"),
     metavar="NAME ...",
     show_default=False,
-    help="Attentions to compare with softmax, or `all`; default coda and sigmoid.",
+    help="Attentions to compare with softmax, or `all`; default: coda and sigmoid.",
 )
 @click.option("--seeds", default=3, help="Seeds of each attention.")
 @click.option(
@@ -129,14 +131,16 @@ def _repeated(arguments: Sequence[str]) -> Iterator[str]:
     type=float,
     multiple=True,
     metavar="RATE ...",
-    help="Learning rates, of which each attention gets its own best by the validation data; "
-    "default the preset's, a third of it, and three times that.",
+    help="Learning rates; each attention gets its best by the validation data. Default: the "
+    "preset's, a third of it, and three times it.",
 )
 @click.option(
-    "--to", "folder", type=PATH, help="Folder of the comparison; default comparisons/TASK-DATA."
+    "--to", "folder", type=PATH, help="Folder of the comparison; default: comparisons/TASK-DATA."
 )
-@click.option("--limit", type=COUNT, help="Number of examples to measure on; default all.")
-@click.option("--processes", type=COUNT, help="Runs at once; default as the cores allow.")
+@click.option("--limit", type=COUNT, help="Number of examples to measure on; default: all.")
+@click.option(
+    "--processes", type=COUNT, help="Number of simultaneous runs; default: by cores and memory."
+)
 @POLICY
 @QUIET
 @click.pass_obj
@@ -149,9 +153,9 @@ def compare(
 ) -> None:
     """Compare attentions on TASK: equal options, each at its best rate, with a verdict.
 
-    Every attention is trained at the same learning rates, keeps its best by the validation data,
-    and is then trained with the same seeds. The table has differences to softmax with 95% intervals
-    over seeds and test items, what a bag of words reaches, and costs.
+    Every attention is trained at the same learning rates, and then with the same seeds at its best
+    rate by the validation data. The table shows differences to softmax, with 95% intervals over
+    seeds and test items, the result of a bag of words, and costs.
     """
     from keras_quasiattn.attention.base import ATTENTIONS
     from keras_quasiattn.lab.comparison.of_task import compare_task

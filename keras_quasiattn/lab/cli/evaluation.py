@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @click.option(
     "--split",
     shell_complete=names(("test", "validation", "train")),
-    help="Part of the data to measure on; default test, or validation without a test file.",
+    help="Split of the data to measure on; default: test, or validation without a test file.",
 )
 @click.option(
     "--data",
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     help="Measure on this file instead; it has the form and the columns of the training data.",
 )
 @COLUMNS
-@click.option("--limit", type=COUNT, help="Number of examples; default all.")
+@click.option("--limit", type=COUNT, help="Number of examples; default: all.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 @click.option(
     "--record", type=FILE, help="Add a row to this file of JSON lines, for a table of results."

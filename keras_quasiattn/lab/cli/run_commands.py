@@ -32,17 +32,17 @@ cli.add_command(show)
     "--to", "place", default="saved_models", type=PATH, help="Folder of all exported models."
 )
 @click.option("--target", default="savedmodel", help="savedmodel, onnx, litert or openvino.")
-@click.option("--name", help="Name of the model; default that of the run folder.")
-@click.option("--version", type=int, help="Number of the version; default the next.")
-@click.option("--quantize", "mode", help="int8: round weights to 8 bits, and say what that costs.")
+@click.option("--name", help="Name of the model; default: the run folder's name.")
+@click.option("--version", type=int, help="Version number; default: the next one.")
 @click.option(
-    "--limit", type=COUNT, default=1000, help="Validation examples to measure that cost on."
+    "--quantize", "mode", help="int8: round weights to 8 bits; report the metrics before and after."
 )
+@click.option("--limit", type=COUNT, default=1000, help="Validation examples for these metrics.")
 @click.option(
     "--compile",
     "compiled",
     is_flag=True,
-    help="XLA compiles the SavedModel where it is loaded; for servers on CPUs.",
+    help="Let XLA compile the SavedModel when it is loaded; for servers on CPUs.",
 )
 @DATA_DIR
 def export(
@@ -57,9 +57,9 @@ def export(
 ) -> None:
     """Export the finished run in folder RUN for TensorFlow Serving or another runtime.
 
-    Prints the new folder. A SavedModel takes strings and returns answers; models.config and
-    batching_parameters.txt next to its folder configure a server for all models. The other targets
-    take token ids and return logits; their folder is named after the model and the target.
+    Prints the path of the new folder. A SavedModel takes strings and returns answers; models.config
+    and batching_parameters.txt next to its folder configure a server for all models. The other
+    targets take token ids and return logits; their folder is named after the model and the target.
     """
     folder, made = finished_run(run, data_dir)
     from keras_quasiattn import serving
@@ -120,11 +120,11 @@ def serve_check(path: Path, repetitions: int) -> None:
     "--input",
     "inputs",
     multiple=True,
-    help="A text to show; repeatable; default right answers and mistakes of the split.",
+    help="A text to show; repeatable. Default: right answers and mistakes of the split.",
 )
 @click.option(
     "--split",
-    help="Part of the data to measure on and show texts from; default validation, if at hand.",
+    help="Split of the data to measure on and show texts from; default: validation, if present.",
 )
 @click.option("--limit", type=COUNT, default=1000, help="Examples of it to measure on.")
 @click.option("--results", type=FILE, help="Recorded results, for accuracy against density.")

@@ -18,12 +18,14 @@ from keras_quasiattn.lab.tasks.catalogue import OPTIONS, chosen_options, usual_m
 )
 @click.argument("task", required=False, shell_complete=complete_task)
 @click.option(
-    "--preset", shell_complete=complete_preset, help="Whose options to list; default its first."
+    "--preset",
+    shell_complete=complete_preset,
+    help="Preset whose options to list; default: the first.",
 )
 @click.option(
     "--model",
     shell_complete=complete_model,
-    help="Whose options to list; default the preset's usual one.",
+    help="Model whose options to list; default: the preset's.",
 )
 @click.pass_context
 def list_tasks(

@@ -27,12 +27,12 @@ _OPTIONS = (
     click.option(
         "--model",
         shell_complete=complete_model,
-        help="One of the task's models; default the preset's usual one.",
+        help="One of the task's models; default: by task and preset.",
     ),
     click.option(
         "--preset",
         shell_complete=complete_preset,
-        help="One of the task's presets; default its first.",
+        help="One of the task's presets; default: the first.",
     ),
     click.option(
         "--data", type=PATH, help="Train on this file of your own: TSV, CSV, TXT or JSONL."
@@ -40,12 +40,16 @@ _OPTIONS = (
     click.option(
         "--validation",
         type=PATH,
-        help="Choose the checkpoint on this file; default a tenth of your texts.",
+        help="Choose the checkpoint on this file; default: a tenth of your texts.",
     ),
-    click.option("--test", type=PATH, help="Let `evaluate` measure on this file of your own."),
+    click.option(
+        "--test", type=PATH, help="Measure on this file of your own, in `evaluate` and `compare`."
+    ),
     COLUMNS,
-    click.option("--source", type=PATH, help="Train on this file of texts, one per line, and ..."),
-    click.option("--target", type=PATH, help="... this file of what they should become."),
+    click.option("--source", type=PATH, help="Train on this file of input texts, one per line ..."),
+    click.option(
+        "--target", type=PATH, help="... and this file of the right outputs, line by line."
+    ),
     click.option(
         "--vectors",
         type=PATH,
@@ -57,7 +61,7 @@ _OPTIONS = (
         help="Start from this pretrained encoder: a KerasHub preset, hf://…, kaggle://… or a "
         "folder.",
     ),
-    click.option("--seed", default=0, help="Fixes weights, noise and the order of the data."),
+    click.option("--seed", default=0, help="Seed of weights, noise and the order of the data."),
     click.option(
         "--set",
         "overrides",
