@@ -290,6 +290,15 @@ def test_of_two_texts_the_longer_loses_its_end_first() -> None:
         assert packed[0, 0] == START and packed.shape[1] <= length
 
 
+def test_padding_to_a_multiple_stays_within_the_positions_of_the_encoder() -> None:
+    """40 positions and a multiple of 24 made 48 ids, and the encoder failed."""
+    tokenizer = EncoderTokenizer(tiny_encoder.VOCABULARY, lowercase=True)
+    for count, multiple, padded in ((10, 24, 24), (30, 24, 40), (60, 24, 40), (10, 100, 40)):
+        packed = pack(tokenizer, [tf.fill((2, count), 7)], 40, multiple).numpy()
+        assert packed.shape == (2, padded)
+        assert np.count_nonzero(packed[0]) == min(count + 2, 40)
+
+
 def test_the_length_is_that_of_nearly_all_training_texts(
     encoder_folder: Path, texts_data: Path
 ) -> None:

@@ -29,7 +29,7 @@ def pack(
         tokenizer: the encoder's tokenizer.
         sides: for each text, its ids (B, T), with 0 after the end.
         length: maximum number of ids in a sequence.
-        multiple: pad to a multiple of this.
+        multiple: pad to a multiple of this, but to `length` at most.
 
     Returns:
         int32 ids (B, L), padded with 0.
@@ -52,5 +52,7 @@ def pack(
         parts += [*[end] * tokenizer.ends_between, text]
     parts.append(end)
     packed = tf.concat(parts, axis=1).to_tensor(tokenizer.pad_id)  # (B, L)
-    missing = -tf.shape(packed)[1] % multiple
+    longest = tf.shape(packed)[1]
+    # An encoder has no positions beyond `length`.
+    missing = tf.minimum(-longest % multiple, length - longest)
     return tf.pad(packed, [[0, 0], [0, missing]])
