@@ -505,6 +505,9 @@ def test_rates_fall_from_layer_to_layer(encoder_folder: Path, texts_data: Path) 
             "unknown model.attention_start .*mean .blend",
         ),
         ({"model__length_quantile": 1.5}, "model.length_quantile is 1.5: it must be above 0"),
+        # Keras' layer in the encoder was the first to refuse it, as its `rate`.
+        ({"model__dropout": -0.1}, "model.dropout is -0.1: it must be at least 0 and below 1"),
+        ({"model__dropout": 1.0}, "model.dropout is 1.0: it must be at least 0 and below 1"),
     ],
 )
 def test_options_that_an_encoder_has_not_are_refused(

@@ -59,6 +59,7 @@ class EncoderReading(VocabularyTask):
         for name, holds, right in (
             ("length_quantile", 0 < options["length_quantile"] <= 1, "above 0 and at most 1"),
             ("layer_decay", 0 < options["layer_decay"] <= 1, "above 0 and at most 1"),
+            ("dropout", 0 <= options["dropout"] < 1, "at least 0 and below 1"),
         ):
             if not holds:
                 raise UserError(f"model.{name} is {options[name]!r}: it must be {right}")
