@@ -522,7 +522,9 @@ def test_options_that_an_encoder_has_not_are_refused(
     [
         ({"data__max_length": 41}, "data.max_length is 41: it must be from 3 to 40, the positions"),
         ({"model__frozen_layers": 4}, "model.frozen_layers is 4: it must be from 0 to 3"),
-        ({"model__lora_rank": -1}, "model.lora_rank is -1: it must be 0 or more"),
+        ({"model__lora_rank": -1}, "model.lora_rank is -1: it must be from 0 to 16, the"),
+        # A product of matrices has no higher rank than the width: more would only take memory.
+        ({"model__lora_rank": 17}, "model.lora_rank is 17: it must be from 0 to 16, the"),
     ],
 )
 def test_options_that_this_encoder_has_not_are_refused(

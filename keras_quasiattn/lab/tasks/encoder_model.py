@@ -169,8 +169,12 @@ def limit_training(model: EncoderClassifier, frozen_layers: int, lora_rank: int)
             f"model.frozen_layers is {frozen_layers}: it must be from 0 to {len(levels)}, the "
             f"embeddings and {len(levels) - 1} layers"
         )
-    if lora_rank < 0:
-        raise UserError(f"model.lora_rank is {lora_rank}: it must be 0 or more")
+    width = model.encoder.output_shape[-1]
+    if not 0 <= lora_rank <= width:
+        raise UserError(
+            f"model.lora_rank is {lora_rank}: it must be from 0 to {width}, the width of the "
+            "encoder"
+        )
     for number, layers in enumerate(levels):
         for layer in layers:
             layer.trainable = number >= frozen_layers and not lora_rank
