@@ -7,6 +7,7 @@ import pytest
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.tasks import encoder_place
+from keras_quasiattn.lab.tasks.encoder import load_encoder
 from keras_quasiattn.lab.tasks.encoder_place import check_place
 
 TRAIN = ("train", "classify", "--run", "run", "--data")
@@ -53,6 +54,14 @@ def test_a_place_that_is_not_there_is_one_line(place: str, said: str) -> None:
 def test_a_folder_without_a_configuration_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"has no config\.json"):
         check_place(str(tmp_path))
+
+
+@pytest.mark.usefixtures("has_hub")
+def test_a_place_of_an_unknown_kind_is_refused_with_the_kinds_that_there_are() -> None:
+    """KerasHub lists them in further lines, of which the first told nothing."""
+    with pytest.raises(UserError) as caught:
+        load_encoder("foo://bert")
+    assert "hf://" in str(caught.value) and "\n" not in str(caught.value)
 
 
 @pytest.mark.usefixtures("has_hub")

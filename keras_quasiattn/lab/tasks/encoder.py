@@ -175,7 +175,9 @@ def _loaded(place: str, load: Callable[[], Any]) -> Any:
     # KerasHub, its clients and its file readers raise errors of a dozen classes.
     except Exception as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise UserError(f"the encoder {place!r} does not load: {lines[0]}") from error
+        # A colon at the end of the first line announces a list.
+        reason = " ".join(lines) if lines[0].endswith(":") else lines[0]
+        raise UserError(f"the encoder {place!r} does not load: {reason}") from error
 
 
 def _unsuitable(place: str, family: str, reason: str) -> UserError:
