@@ -182,6 +182,8 @@ def test_unknown_names_are_listed(arguments: dict[str, Any], message: str) -> No
             "training.label_smoothing is 1.0: it must be at least 0 and below 1",
         ),
         ({"clip_norm": 0.0}, "training.clip_norm is 0.0: it must be none or a number above 0"),
+        # Keras' factor of the gradients would be ∞/∞.
+        ({"clip_norm": float("inf")}, "training.clip_norm is inf: it must be none or a number"),
     ],
 )
 def test_settings_out_of_range_are_named(overrides: dict[str, Any], message: str) -> None:

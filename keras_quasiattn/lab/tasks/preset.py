@@ -106,7 +106,7 @@ class TrainingSettings:
             "none or at least 1", **{name: one is None or one >= 1 for name, one in maybe.items()}
         )
         self._require("0 or more", warmup_steps=self.warmup_steps >= 0)
-        clips = self.clip_norm is None or self.clip_norm > 0
+        clips = self.clip_norm is None or 0 < self.clip_norm < math.inf
         self._require("none or a number above 0", clip_norm=clips)
         self._require(
             f"at most {self.checkpoints}, the number of checkpoints (training.steps / "
