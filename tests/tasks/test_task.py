@@ -173,6 +173,8 @@ def test_unknown_names_are_listed(arguments: dict[str, Any], message: str) -> No
         ({"learning_rate": 0.0}, "training.learning_rate is 0.0: it must be a number above 0"),
         ({"learning_rate": float("nan")}, "training.learning_rate is nan"),
         ({"warmup_steps": -1}, "training.warmup_steps is -1: it must be 0 or more"),
+        # No weight would change.
+        ({"accumulate": 9}, "training.accumulate is 9: it must be at most 8, the number of"),
         (
             {"warmup_steps": 8, "schedule": "linear"},
             r"training.warmup_steps is 8: it must be below training.steps",

@@ -113,6 +113,9 @@ class TrainingSettings:
             f"training.checkpoint_every, rounded up)",
             average_checkpoints=self.average_checkpoints <= self.checkpoints,
         )
+        # `over` sets the number of updates of some passes.
+        changes = self.passes is not None or self.accumulate <= self.steps
+        self._require(f"at most {self.steps}, the number of updates", accumulate=changes)
         last = self.select == "last"
         one = self.average_checkpoints == 1 or last
         self._require(f"1 when training.select is {self.select!r}", average_checkpoints=one)
