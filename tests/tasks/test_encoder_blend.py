@@ -26,6 +26,7 @@ SETTINGS = {
     "training__steps": 16,
     "training__checkpoint_every": 2,
     "training__patience": None,
+    "training__select": "loss",
 }
 SHARES = [0.25, 0.5, 0.75, *[1.0] * 5]
 

@@ -28,7 +28,8 @@ ENCODER_OPTIONS: Mapping[str, Any] = {
     "training.steps": 200,
     "training.passes": 4,
     "training.checkpoint_every": 50,
-    "training.select": "loss",
+    # On TREC, SST-2 and Quora the accuracy still rises when the loss does: docs/guides/encoders.md.
+    "training.select": "accuracy",
     "training.patience": 3,
     "training.label_smoothing": 0.0,
     "training.beta_2": 0.999,
