@@ -69,12 +69,13 @@ def _preset(
     *,
     window: int,
     transformer: Mapping[str, Any],
+    encoder: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> Preset:
     """Return a preset with options for all models.
 
-    Local attention sees `window` positions on each side, half the paper's window. `transformer`
-    changes the Transformers' options, and data and training options by dotted name.
+    Local attention sees `window` positions on each side, half the paper's window. `transformer` and
+    `encoder` change the options of these models, and data and training options by dotted name.
     """
     transformers = {**_TENSOR2TENSOR, **transformer}
     return Preset(
@@ -100,7 +101,7 @@ def _preset(
             "words_soft": _WORDS,
             "transformer_coda": {**transformers, **attention("coda")},
             "transformer": {**transformers, **attention()},
-            ENCODER: ENCODER_OPTIONS,
+            ENCODER: {**ENCODER_OPTIONS, **(encoder or {})},
         },
         unused={ENCODER: UNUSED},
         **more,
@@ -122,13 +123,12 @@ _TREC = _preset(
     window=2,
     transformer={"data.vocabulary_size": 4000, "training.batch_size": 256},
 )
-_SST2 = _preset(
-    "Stanford Sentiment Treebank, sentences, 2 classes",
-    {"tokenizer": "treebank", **_SENTENCES, "phrases": False},
-    _training(1200, 64, 60, patience=10),
-    window=4,
-    transformer=_SHORT_T2T,
-)
+_SST: dict[str, Any] = {
+    "data": {"tokenizer": "treebank", **_SENTENCES, "phrases": False},
+    "training": _training(1200, 64, 60, patience=10),
+    "window": 4,
+    "transformer": _SHORT_T2T,
+}
 _AG_NEWS = _preset(
     "AG's News, 4 classes, from TFDS",
     {"tokenizer": "words", "max_length": 128, **HELD_OUT},
@@ -139,8 +139,13 @@ _AG_NEWS = _preset(
 
 PRESETS: dict[str, Preset] = {
     "trec": _TREC,
-    "sst2": _SST2,
-    "sst1": dataclasses.replace(_SST2, summary="Stanford Sentiment Treebank, sentences, 5 classes"),
+    "sst2": _preset(
+        "Stanford Sentiment Treebank, sentences, 2 classes",
+        **_SST,
+        # Four passes over the sentences alone have .886 ± .005, one over all phrases .903.
+        encoder={"data.phrases": True, "training.passes": 1},
+    ),
+    "sst1": _preset("Stanford Sentiment Treebank, sentences, 5 classes", **_SST),
     "imdb": _preset(
         "IMDB film reviews, 2 classes",
         {"tokenizer": "words", "max_length": 400, **HELD_OUT},
