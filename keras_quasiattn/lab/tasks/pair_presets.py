@@ -132,7 +132,8 @@ _OWN_TRAINING = _training(30, 50, 32, passes=15, patience=6, select="loss")
 def _preset(
     summary: str, training: TrainingSettings, data: Mapping[str, Any] | None = None, **model: Any
 ) -> Preset:
-    by_model = models_of(_MODELS, model)
+    # An encoder needs fewer passes over many pairs than over a few thousand of a user's own.
+    by_model = models_of(_MODELS, {"training.passes": 2, **model})
     return Preset(summary, {**_DATA, **(data or {})}, {}, training, by_model, unused=_UNUSED)
 
 
