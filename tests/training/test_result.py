@@ -1,5 +1,6 @@
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import toy_task
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.training import append_result, result_row, train
+from keras_quasiattn.lab.training.result import source_commit
 
 
 def test_row_says_how_to_measure_again(tmp_path: Path) -> None:
@@ -22,6 +24,22 @@ def test_row_says_how_to_measure_again(tmp_path: Path) -> None:
     append_result(file, row)
     append_result(file, {**row, "seed": 8})
     assert [json.loads(line)["seed"] for line in file.read_text().splitlines()] == [task.seed, 8]
+
+
+def test_rows_had_no_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package's source was looked for in the folder `lab`."""
+    package = tmp_path / "keras_quasiattn"
+    package.mkdir()
+    monkeypatch.setattr("keras_quasiattn.__file__", str(package / "__init__.py"))
+    assert source_commit() is None
+    (package / "_version.py").write_text("")
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b.c"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+        subprocess.run([*git, *words], check=True)
+    commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True).stdout
+    assert source_commit() == commit.strip()
+    (package / "_version.py").write_text("changed")
+    assert source_commit() == commit.strip() + "+"
 
 
 def test_rows_of_eight_processes_were_lost(tmp_path: Path) -> None:

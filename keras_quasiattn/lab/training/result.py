@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import keras_quasiattn
 from keras_quasiattn.files import rewrite
 from keras_quasiattn.lab.training.run_folder import RunFolder
 from keras_quasiattn.lab.training.selection import candidates
@@ -76,7 +77,7 @@ def _processor() -> str:
 
 def source_commit() -> str | None:
     """Return the commit of the package's source, with "+" for changes; None outside Git."""
-    source = Path(__file__).parents[1]
+    source = Path(keras_quasiattn.__file__).parent
 
     def git(*words: str) -> str:
         command = ["git", "-C", str(source), *words]
