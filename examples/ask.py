@@ -3,9 +3,9 @@
     python examples/ask.py saved_models/arithmetic/1 'x=85,y=-52,y-x'
     python examples/ask.py saved_models/wikiqa/1 'who wrote it ?' 'It rained .' 'She wrote it .'
 
-A server needs no more than this: `pip install tensorflow==2.21.* 'tensorflow-text>=2.21.1,<2.22'`.
-Only the compiled kernels of tensorflow-text are loaded. Neither Keras nor keras_quasiattn is used:
-the script makes importing them impossible.
+It needs only this: `pip install tensorflow==2.21.* 'tensorflow-text>=2.21.1,<2.22'`.
+Only the compiled kernels of tensorflow-text are loaded. The script makes importing
+Keras and keras_quasiattn impossible.
 
 Prints the answer and its log-probability. For a classifier (`saved_models/trec/1`), prints the
 class, the probability of every class, and the tokens with open gates. A model over pairs takes two

@@ -1,12 +1,12 @@
-"""What if a part of CoDA were different? Attention layers of one's own in a run of a task.
+"""What if a part of CoDA were different? Your own attention layers in a run of a task.
 
     python examples/coda_parts.py
     python examples/coda_parts.py --seeds 3
 
 Each part is a short subclass of `MultiHeadCoDA`, and the task of `small_arithmetic.py` builds its
-Transformer from it. Printed is the share of right answers to the validation questions, each
-character predicted from the true ones before it: `as_is` is CoDA itself, `softmax_to_the_past` has
-softmax in the decoder's self-attention, `projections_of_n` has further projections for N, so that
+Transformer from it. The script prints the share of right answers to the validation questions, each
+character predicted from the true ones before it. `as_is` is CoDA itself, `softmax_to_the_past` has
+softmax in the decoder's self-attention, `projections_of_n` has separate projections for N, so that
 vectors may point apart and be near, and `gains` learns a factor for the output of each head.
 """
 
@@ -55,14 +55,14 @@ class ProjectionsOfN(MultiHeadCoDA):
         self.key_of_n = self.make_projection("key_of_n", value_shape, heads)
 
     def project_query(self, query: Tensor, start: Any = 0) -> Tensor:
-        """Queries of E and of N beside each other, (B, T, N, 2H)."""
+        """The queries of E and of N, joined: (B, T, N, 2H)."""
         of_e = super().project_query(query, start)
         return keras.ops.concatenate([of_e, self.query_of_n(query)], axis=-1)
 
     def project(
         self, value: Tensor, key: Tensor | None = None, start: Any = 0
     ) -> tuple[Tensor, Tensor]:
-        """Keys of E and of N beside each other, (B, S, N, 2H), and the values."""
+        """The keys of E and of N, joined: (B, S, N, 2H); and the values."""
         of_e, values = super().project(value, key, start)
         of_n = self.key_of_n(value if key is None else key)
         return keras.ops.concatenate([of_e, of_n], axis=-1), values
@@ -95,7 +95,7 @@ class Gains(MultiHeadCoDA):
     def attend(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
     ) -> Any:
-        """A factor of the values is one of the output."""
+        """Scaling the values scales the output."""
         return super().attend(query, key, value * self.gain, mask, **options)
 
 
@@ -108,7 +108,7 @@ PARTS = {
 
 
 class MluWithPart(Mlu):
-    """The task with a layer of one's own."""
+    """The task with your own layer."""
 
     part = "as_is"
 
@@ -116,13 +116,13 @@ class MluWithPart(Mlu):
         """The task's Transformer, of the same size."""
         sizes, _ = attention_of(self.options.model)
         heads = sizes.pop("num_heads")
-        # Without biases, as where a block makes the layer itself from a name.
+        # Without biases, like a layer that a block makes from a name.
         layer = PARTS[self.part](heads, key_dim=sizes["hidden_dim"] // heads, use_bias=False)
         return Transformer(ByteTokenizer.vocabulary_size, attention=layer, **sizes)
 
 
 def right_answers(part: str, seed: int, steps: int) -> float:
-    """Train one model; the share of the validation questions that it answers."""
+    """Train one model; return the share of the validation questions that it answers."""
     # What validation data chose for CoDA (the table `6-best` of examples/papers/coda.toml).
     task = small_arithmetic.make("coda", seed, MluWithPart, clip_norm=1.0, steps=steps)
     task.part = part
@@ -131,7 +131,7 @@ def right_answers(part: str, seed: int, steps: int) -> float:
 
 
 def main() -> None:
-    """Read the arguments, train and print a line a part."""
+    """Read the arguments, train and print a line for each part."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

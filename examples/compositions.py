@@ -4,9 +4,8 @@
 
 M = similarity(E) ⊙ gate(N) with similarity ∈ {tanh, sigmoid} and gate ∈ {sigmoid, tanh, arctan,
 algebraic}: CoDA's table 9. All are constructor arguments of a layer. They are names, not functions,
-because a layer's configuration must be restored from a file; `custom_composition.py` writes a layer
-with another composition. For each, this prints the values of M on random inputs before training,
-which say much about how it learns.
+so that a layer can be restored from a file; `custom_composition.py` writes a layer with another
+composition. For each, this prints the values of M on random inputs before training.
 """
 
 import argparse

@@ -3,8 +3,8 @@
     python examples/conflict.py
 
 The task is made up: each text names an animal among fillers, and the label is 1 if both texts name
-the same animal. A `models.SiameseClassifier` is trained with each interaction of the paper's table
-1. Then the weights of the last model are shown for one pair.
+the same animal. The script trains a `models.SiameseClassifier` with each interaction of the paper's
+table 1. Then it shows the weights of the last model for one pair.
 """
 
 import argparse

@@ -2,9 +2,8 @@
 
     python examples/drop_in_text.py
 
-The encoder has embeddings, attention and feed-forward layers. In an encoder written by hand, the
-class of one layer changes. `swap_attention` copies an existing encoder. The task is made up: which
-of two words occurs more often in a text?
+In your own encoder, change the class of one layer; `swap_attention` copies an existing encoder.
+The task is made up: which of two words occurs more often in a text?
 """
 
 import argparse

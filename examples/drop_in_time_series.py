@@ -2,8 +2,8 @@
 
     python examples/drop_in_time_series.py
 
-The model is functional and has another model nested in it; `swap_attention` finds the attention
-there. The task is made up: which of three waves is in a noisy series?
+A functional model contains another one; `swap_attention` finds the attention in it.
+The task is made up: which of three waves is in a noisy series?
 """
 
 import argparse

@@ -1,11 +1,11 @@
-"""A language model of softmax and of CoDA on text that the script makes up.
+"""A language model with softmax and with CoDA on text that the script makes up.
 
     python examples/language_model.py
 
 Each line says who likes what, and repeats it: "ann often likes hot tea . so ann drinks hot tea ."
-What is repeated can be told from the first half only, not from the word just before. Each model is
-trained on the same lines, and measured on other lines beside the unigrams and the bigrams of the
-training text. Then it continues a beginning.
+Only the first half predicts the repeated words, not the word just before. The script trains each
+model on the same lines, and compares it on other lines with the unigrams and the bigrams of the
+training text. Then the model continues a beginning.
 """
 
 import argparse

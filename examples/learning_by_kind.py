@@ -1,4 +1,4 @@
-"""Which kind of question does a model of arithmetic learn when? A callback of one's own in a run.
+"""When does a model of arithmetic learn which kind of question? Your own callback in a run.
 
     python examples/learning_by_kind.py
     python examples/learning_by_kind.py --models coda --seed 1
@@ -64,7 +64,7 @@ def learned(curve: Sequence[tuple[int, float]], share: float) -> int | None:
 
 
 def main() -> None:
-    """Read the arguments, train and print a line a model and kind."""
+    """Read the arguments, train and print a line for each model and kind."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

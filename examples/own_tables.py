@@ -1,11 +1,11 @@
-"""A public data set, or some of its training rows, as a table of one's own.
+"""A public data set, or some of its training rows, as your own table.
 
     python examples/own_tables.py classify trec own --rows 1000
     quasiattn train classify --data own/trec_1000_train.tsv --test own/trec_1000_test.tsv \
         --run runs/mine
 
-Writes the training rows and the test rows as the two files, which `examples/papers/own_data.toml`
-compares models on. Data are read from the folder that QUASIATTN_DATA_DIR names (default `data`).
+Writes the training rows and the test rows as two files, on which `examples/papers/own_data.toml`
+compares models. Reads data from the folder that QUASIATTN_DATA_DIR names (default `data`).
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Classifies pairs of texts with decomposable attention, by softmax and by CoDA, with Keras only.
+"""Classify pairs of texts with decomposable attention, softmax and CoDA, with Keras only.
 
     python examples/pairs.py
 

@@ -3,14 +3,13 @@
     python examples/retrieved_paragraphs.py --folder data/retrieved
     quasiattn compare examples/papers/coda.toml --tables 1-retrieved
 
-In CoDA's table 1 a reader answers from passages that a search engine found, on data that are not at
-hand. This is a stand-in: each question gets the paragraphs of all of SQuAD's articles of its split
-that are most like it, by the cosine of their TF-IDF vectors, and nothing says which one it was
-asked about. The questions are those of the preset `squad_part`. The script writes `train.jsonl`,
-`validation.jsonl` and `test.jsonl` for `quasiattn train read --preset own`, and prints how often an
-answer is in what was found. A reader learns from the first place where the answer occurs there,
-which may not be the right one; training questions without such a place are dropped. Data are read
-from the folder that QUASIATTN_DATA_DIR names (default `data`).
+In CoDA's table 1 a reader answers from passages that a search engine found, on data that we do not
+have. This replaces them: each question of the preset `squad_part` gets the most similar paragraphs
+of all of SQuAD's articles of its split, by the cosine of their TF-IDF vectors. The script writes
+`train.jsonl`, `validation.jsonl` and `test.jsonl` for `quasiattn train read --preset own`, and
+prints how often an answer is in the paragraphs. A reader learns from the first place where the
+answer occurs, which may not be the right one; training questions without such a place are left out.
+The script reads data from the folder that QUASIATTN_DATA_DIR names (default `data`).
 """
 
 import argparse
@@ -34,7 +33,7 @@ _TOGETHER = 500  # questions compared with all paragraphs at once, which bounds 
 
 
 def most_alike(questions: Sequence[str], paragraphs: Sequence[str]) -> Iterator[list[str]]:
-    """For each question the paragraphs most like it, the most alike first."""
+    """For each question the most similar paragraphs, best first."""
     vectors = TfidfVectorizer(sublinear_tf=True, stop_words="english")
     found = vectors.fit_transform(paragraphs).T  # (words, paragraphs), rows of length 1
     for begin in range(0, len(questions), _TOGETHER):
@@ -45,7 +44,7 @@ def most_alike(questions: Sequence[str], paragraphs: Sequence[str]) -> Iterator[
 
 
 def write(file: Path, questions: ReadingTexts, paragraphs: Sequence[str]) -> float:
-    """Write a file of questions with what was found; the share that has an answer in it."""
+    """Write the questions with their paragraphs; return the share with an answer in them."""
     texts = [question.decode("utf-8", "replace") for question in questions.questions]
     answered = []
     with atomic_file(file) as temporary, temporary.open("w", encoding="utf-8") as stream:
@@ -58,7 +57,7 @@ def write(file: Path, questions: ReadingTexts, paragraphs: Sequence[str]) -> flo
 
 
 def main() -> None:
-    """Read the arguments, write the three files and print what was found."""
+    """Read the arguments, write the three files and print the shares."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

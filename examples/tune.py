@@ -1,8 +1,8 @@
-"""Searches options from Python: random trials, each a run folder; the validation data decide.
+"""Search options from Python: random trials, each a run folder; the validation data decide.
 
     python examples/tune.py --to searches/made-up
 
-The best trial is kept. The same from the command line is
+The same on the command line:
 `quasiattn tune classify --data my.tsv --to searches/mine --try model.units=8,16 --trials 4`.
 """
 

@@ -1,4 +1,4 @@
-"""Trains one model with two processes on this machine, as two machines would.
+"""Train one model with two processes on this machine, as two machines would.
 
     python examples/workers.py --to runs/workers
 
@@ -20,7 +20,7 @@ from made_up_texts import SMALL, write_table
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports on which nothing listens."""
+    """Free ports."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [one.getsockname()[1] for one in sockets]
     for one in sockets:

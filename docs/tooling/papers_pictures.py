@@ -42,43 +42,40 @@ PAIRS = (
 )
 _HEAD = """# The papers' pictures
 
-What the papers show of single texts, with models trained here: one run each, seed 0, so the page \
-illustrates and ranks
-nothing. `docs/tooling/papers_pictures.py` wrote it and names the commands; every number is what a \
-model answered.
+What the papers show of single texts, with models trained here. Each model is one run with seed 0,
+so the page illustrates and ranks nothing. `docs/tooling/papers_pictures.py` writes it and has the
+commands.
 """
 _GATED = """## GA-Net, figure 4: which words are open
 
-The paper's two sentences, by the preset `sst2` with gates, with softmax over all tokens and with \
-local attention. A column
-has one model's weights; · is a closed gate. Each model's answer stands above its column.
+The paper's two sentences, by the preset `sst2` with gates, with softmax over all tokens and with
+local attention. A column has a model's weights, under its answer; · is a closed gate.
 """
 _REVIEW = """### Table 4: a review
 
-Sentences of the paper's first review, one at a time, by the gated model; open words are bold. The \
-paper's model was trained
-on IMDB and reads whole reviews; this one was trained on single sentences of SST-2.
+Sentences of the paper's first review, one at a time, by the gated model; open words are bold. The
+paper's model was trained on IMDB and reads whole reviews; this one was trained on single sentences
+of SST-2.
 """
 _CODA = """## CoDA, figure 2: the matrices at the start and at the end
 
-Histograms on 32 validation pairs of WikiQA while the preset `wikiqa` trains (200 units, E and N \
-as printed), and the shares
-of the entries within .1 of −1, of 0 and of 1. The gate is 2·sigmoid(N).
+Histograms on 32 validation pairs of WikiQA while the preset `wikiqa` trains (200 units, E and N as
+in the paper), and the shares of the entries within .1 of −1, of 0 and of 1. The gate is
+2·sigmoid(N).
 
 ![Histograms of tanh(E), the gate and M at six times of training, and the shares of their entries \
 near −1, 0 and 1](images/coda_matrices.svg)
 
-As in the paper the gates are at their ends, and M is mostly near 0. Otherwise than there, tanh(E) \
-is never negative: F ends
-with a ReLU, so no product of its outputs is below 0, and this model deletes and adds but does not \
-subtract. The gates near 1
-are as many before training as after it: words at distance 0, such as the same word in both texts.
+As in the paper the gates are near 0 or 1, and M is mostly near 0. Unlike there, tanh(E) is never
+negative, because F ends with a ReLU: this model deletes and adds but does not subtract. As many
+gates are near 1 before training as after it: those of words at distance 0, such as the same word in
+both texts.
 """
 _CONFLICT = """## Conflict, section 10.2: two pairs
 
-The paper's two pairs, which are no duplicates in its data, by the preset `quora_part` (a \
-twentieth of the paper's data). The
-paper's model with attention takes both for duplicates, and the one with conflict too does not.
+The paper's two pairs, which are no duplicates in its data, by the preset `quora_part` (a twentieth
+of the paper's data). The paper's model with attention takes both for duplicates; its model with
+attention and conflict does not.
 """
 _COUNTS = """### Section 10.3: which errors are repaired
 
