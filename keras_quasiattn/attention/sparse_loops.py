@@ -1,18 +1,11 @@
 """Sparse weights and their gradients in compiled loops: each row stays in the first-level cache."""
 
-import dataclasses
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from keras import ops
 from numba import njit
 
-from keras_quasiattn.attention.sparsemax import BISECTIONS, LOWEST, sparse_weights_of_tensors
-from keras_quasiattn.core.compiled.arrays import Array, empty, read_only
-from keras_quasiattn.core.compiled.call import Call, Shape, Tensor, named
 from keras_quasiattn.core.compiled.elementary import FAST, LOOP, raised
-from keras_quasiattn.core.compiled.threads import Spread, over_cores
 
 _MOST_STEPS = 60  # of Newton's method; some ten are usual
 
@@ -175,7 +168,7 @@ def _differentiate(weights: Any, upstream: Any, power: Any) -> None:
 
 
 @njit(**LOOP)
-def _rows(
+def write_rows(
     first: int,
     count: int,
     scores: Any,
@@ -196,72 +189,3 @@ def _rows(
         _row(scores[b, t], seen, lowest, power, steps, out[b, t])
         if upstream.size:
             _differentiate(out[b, t], upstream[b, t], power)
-
-
-_LOOP: Any = _rows  # compiled functions are untyped
-
-
-@dataclasses.dataclass(frozen=True)
-class SparseCall(Call):
-    """`sparse_weights` of scores (B, T, S), with or without a mask."""
-
-    alpha: float
-    masks: tuple[str, ...] = ()
-
-    names = ("scores",)
-
-    def output_shapes(self, shapes: Sequence[Shape]) -> list[tuple[Any, ...]]:
-        """Return the shape of the scores."""
-        return [tuple(shapes[0])]
-
-    def forward(
-        self,
-        arrays: Sequence[Array],
-        out: Sequence[Array] | None = None,
-        spread: Spread = over_cores,
-    ) -> Sequence[Array]:
-        """Return the weights."""
-        return self._run(arrays, np.zeros((0, 0, 0), arrays[0].dtype), out, spread)
-
-    def backward(
-        self,
-        upstreams: Sequence[Array],
-        arrays: Sequence[Array],
-        out: Sequence[Array] | None = None,
-        spread: Spread = over_cores,
-    ) -> Sequence[Array]:
-        """Return the gradient of the scores."""
-        return self._run(arrays, upstreams[0], out, spread)
-
-    def _run(
-        self, arrays: Sequence[Array], upstream: Array, out: Sequence[Array] | None, spread: Spread
-    ) -> Sequence[Array]:
-        scores, given = arrays[0], named(self, arrays)
-        mask, index = np.zeros((1, 1, 0), np.bool_), np.zeros(0, np.int64)
-        if self.masks:
-            index, mask = given["full_index"].astype(np.int64), given["full_mask"]
-            # The loops read it without a check of its size.
-            target = 1 if mask.shape[1] == 1 else scores.shape[1]
-            mask = np.broadcast_to(mask, (mask.shape[0], target, scores.shape[2]))
-        power = scores.dtype.type(1 / (self.alpha - 1))
-        found = out or empty([scores.shape], scores.dtype)
-        steps = 0 if self.alpha <= 2 else BISECTIONS[scores.dtype.name]
-        lowest = scores.dtype.type(LOWEST if self.masks else -np.inf)
-        options = (lowest, power, steps)
-        fixed = (read_only(scores), read_only(mask).view(np.uint8), read_only(index), *options)
-
-        def share(first: int, count: int) -> None:
-            _LOOP(first, count, *fixed, read_only(upstream), found[0])
-
-        spread(share, scores.shape[0] * scores.shape[1])
-        return found
-
-    def with_tensors(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
-        """Return the weights by operations on tensors."""
-        given = named(self, tensors)
-        mask = None
-        if self.masks:
-            mask = ops.take(given["full_mask"], given["full_index"], axis=0)
-        return [
-            sparse_weights_of_tensors(given["scores"], mask, self.alpha, is_convex=self.alpha <= 2)
-        ]

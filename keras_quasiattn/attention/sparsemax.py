@@ -2,15 +2,20 @@
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_quasiattn.attention.base import ScoreAttention, dot_product_attention, register_attention
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.core.backend import maximum
+from keras_quasiattn.core.compiled.arrays import Array, empty, read_only
+from keras_quasiattn.core.compiled.call import Call, Shape, named
 from keras_quasiattn.core.compiled.choice import by_amount, loops_may_run
+from keras_quasiattn.core.compiled.threads import Spread, over_cores
 from keras_quasiattn.core.masks import as_boolean_mask, largest, zero_masked
 from keras_quasiattn.core.tensors import are_few, as_dtype, compute_dtype
 from keras_quasiattn.core.tiling import leading_size
@@ -98,7 +103,6 @@ def sparse_weights(
         return sparse_weights_of_tensors(scores, mask, alpha, is_convex=is_convex)
 
     def in_loops(scores: Tensor, mask: Tensor | None = None) -> Tensor:
-        from keras_quasiattn.attention.sparse_loops import SparseCall
         from keras_quasiattn.core.compiled.run import run, shared_mask
 
         shape = (1,) * (2 - len(scores.shape)) + tuple(ops.shape(scores))
@@ -204,6 +208,75 @@ def _slope(base: Tensor, power: float | Tensor) -> Tensor:
     """Return Σ of the derivatives of max(base, 0)^power, (..., 1); 1 if no base is above 0."""
     total = power * _total(_powered(base, power - 1))
     return ops.where(total > 0, total, ops.ones_like(total))
+
+
+@dataclasses.dataclass(frozen=True)
+class SparseCall(Call):
+    """`sparse_weights` of scores (B, T, S), with or without a mask."""
+
+    alpha: float
+    masks: tuple[str, ...] = ()
+
+    names = ("scores",)
+
+    def output_shapes(self, shapes: Sequence[Shape]) -> list[tuple[Any, ...]]:
+        """Return the shape of the scores."""
+        return [tuple(shapes[0])]
+
+    def forward(
+        self,
+        arrays: Sequence[Array],
+        out: Sequence[Array] | None = None,
+        spread: Spread = over_cores,
+    ) -> Sequence[Array]:
+        """Return the weights."""
+        return self._run(arrays, np.zeros((0, 0, 0), arrays[0].dtype), out, spread)
+
+    def backward(
+        self,
+        upstreams: Sequence[Array],
+        arrays: Sequence[Array],
+        out: Sequence[Array] | None = None,
+        spread: Spread = over_cores,
+    ) -> Sequence[Array]:
+        """Return the gradient of the scores."""
+        return self._run(arrays, upstreams[0], out, spread)
+
+    def _run(
+        self, arrays: Sequence[Array], upstream: Array, out: Sequence[Array] | None, spread: Spread
+    ) -> Sequence[Array]:
+        from keras_quasiattn.attention import sparse_loops
+
+        loop: Any = sparse_loops.write_rows  # compiled functions are untyped
+        scores, given = arrays[0], named(self, arrays)
+        mask, index = np.zeros((1, 1, 0), np.bool_), np.zeros(0, np.int64)
+        if self.masks:
+            index, mask = given["full_index"].astype(np.int64), given["full_mask"]
+            # The loops read it without a check of its size.
+            target = 1 if mask.shape[1] == 1 else scores.shape[1]
+            mask = np.broadcast_to(mask, (mask.shape[0], target, scores.shape[2]))
+        power = scores.dtype.type(1 / (self.alpha - 1))
+        found = out or empty([scores.shape], scores.dtype)
+        steps = 0 if self.alpha <= 2 else BISECTIONS[scores.dtype.name]
+        lowest = scores.dtype.type(LOWEST if self.masks else -np.inf)
+        options = (lowest, power, steps)
+        fixed = (read_only(scores), read_only(mask).view(np.uint8), read_only(index), *options)
+
+        def share(first: int, count: int) -> None:
+            loop(first, count, *fixed, read_only(upstream), found[0])
+
+        spread(share, scores.shape[0] * scores.shape[1])
+        return found
+
+    def with_tensors(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Return the weights by operations on tensors."""
+        given = named(self, tensors)
+        mask = None
+        if self.masks:
+            mask = ops.take(given["full_mask"], given["full_index"], axis=0)
+        return [
+            sparse_weights_of_tensors(given["scores"], mask, self.alpha, is_convex=self.alpha <= 2)
+        ]
 
 
 @dataclasses.dataclass

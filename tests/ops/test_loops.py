@@ -41,7 +41,7 @@ def both(monkeypatch):
 @pytest.fixture
 def calls(monkeypatch):
     """Record the passes of the loops, in the order in which they run."""
-    from keras_quasiattn.attention.sparse_loops import SparseCall
+    from keras_quasiattn.attention.sparsemax import SparseCall
     from keras_quasiattn.core.l1_loops import DistanceCall
 
     made = []
