@@ -330,6 +330,7 @@ def for_any_length(
     else:  # JAX may trace with names instead of numbers
         may_be_large = all(isinstance(n, int) for n in sizes)
         pairs = math.prod(sizes) if may_be_large else 0
+        # The limit is higher on an accelerator, which takes time to look for.
         may_be_large = pairs > by_rows.LARGE and pairs > by_rows.large(query)
     return functools.partial(by_rows.attend_by_rows, attend) if may_be_large else attend
 

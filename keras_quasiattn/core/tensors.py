@@ -1,4 +1,4 @@
-"""What every attention asks of tensors: their shapes, exact products, whether a call trains."""
+"""Shapes and products of tensors, and whether the current call is a training call."""
 
 import contextlib
 import math

@@ -132,7 +132,7 @@ _OWN_TRAINING = _training(30, 50, 32, passes=15, patience=6, select="loss")
 def _preset(
     summary: str, training: TrainingSettings, data: Mapping[str, Any] | None = None, **model: Any
 ) -> Preset:
-    # An encoder needs fewer passes over many pairs than over a few thousand of a user's own.
+    # Data sets have many pairs, and four passes over them take an encoder more than half an hour.
     by_model = models_of(_MODELS, {"training.passes": 2, **model})
     return Preset(summary, {**_DATA, **(data or {})}, {}, training, by_model, unused=_UNUSED)
 
