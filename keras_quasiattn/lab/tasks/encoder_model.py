@@ -124,10 +124,10 @@ def _exchanged(ids: Tensor, padding_id: int) -> Tensor:
 
 
 def _scaled(x: Tensor) -> Tensor:
-    """Return √width·x/‖x‖, (B, width), in float32; 0 stays 0 and gets no gradient."""
+    """Return √width·x/‖x‖, (B, width), in float32; 0 stays 0."""
     x = ops.cast(x, "float32")
     square = ops.mean(ops.square(x), axis=-1, keepdims=True)
-    return x * ops.rsqrt(ops.maximum(square, 1e-12))  # the gradient of Keras' layer is 1e12
+    return x * ops.rsqrt(ops.maximum(square, 1e-12))  # at 0 the gradient of Keras' layer is 1e12
 
 
 def with_attention(encoder: keras.Model, options: Mapping[str, Any], start: str) -> keras.Model:
