@@ -157,9 +157,7 @@ def eagerly():
 
 
 @pytest.fixture(scope="session")
-def shared(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Callable[[str, Callable[[Path], Any]], Path]:
+def shared(tmp_path_factory):
     """Return the folder of this name, which the first process that needs it creates for all."""
     base = tmp_path_factory.getbasetemp()
     base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
@@ -217,7 +215,7 @@ def mlu_saved_model(shared, mlu_run):
 
 
 @pytest.fixture
-def quick_export(monkeypatch: pytest.MonkeyPatch) -> None:
+def quick_export(monkeypatch):
     """Skip the slow part of an export, where a test is about the rest."""
     from keras_quasiattn.lab.serving import export as module
 
@@ -304,9 +302,7 @@ def reading_data(shared):
 
 
 @pytest.fixture
-def run_cli(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., tuple[int, str, str]]:
+def run_cli(capsys, monkeypatch):
     """Run the command line in this process: exit code, standard output, standard error."""
     # On a busy machine, lines about slow work would mix with the test's own output.
     monkeypatch.setattr("keras_quasiattn.lab.training.progress._SILENCE", 3600.0)
@@ -323,6 +319,6 @@ def run_cli(
 
 
 @pytest.fixture
-def run(mlu_run: Path, tmp_path: Path) -> Path:
+def run(mlu_run, tmp_path):
     """Return a finished run that a test may damage."""
     return shutil.copytree(mlu_run, tmp_path / "run")

@@ -2,8 +2,6 @@ import io
 import json
 import re
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 import tiny_mlu
@@ -28,9 +26,7 @@ COMMANDS = [
 # The commands, if nothing fails
 
 
-def test_from_training_to_a_saved_model(
-    run_cli: Any, mlu_data: Path, quick_export: None, tmp_path: Path
-) -> None:
+def test_from_training_to_a_saved_model(run_cli, mlu_data, quick_export, tmp_path):
     run, data = str(tmp_path / "mlu-soft"), f"--data-dir={mlu_data}"
     train = (
         "train",
@@ -81,9 +77,7 @@ def test_from_training_to_a_saved_model(
     assert tiny_mlu.contents(tmp_path) == before
 
 
-def test_predict_reads_standard_input(
-    run_cli: Any, mlu_run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_predict_reads_standard_input(run_cli, mlu_run, monkeypatch):
     typed = io.TextIOWrapper(io.BytesIO(b"x=1,y=2,x+y\nx=3,y=4,x+y\n"))
     monkeypatch.setattr(sys, "stdin", typed)
     code, out, _ = run_cli("predict", str(mlu_run), "-", tiny_mlu.QUESTION)
@@ -92,14 +86,14 @@ def test_predict_reads_standard_input(
     assert inputs == ["x=1,y=2,x+y", "x=3,y=4,x+y", tiny_mlu.QUESTION]
 
 
-def test_tasks_fit_on_a_screen(run_cli: Any) -> None:
+def test_tasks_fit_on_a_screen(run_cli):
     code, out, _ = run_cli("tasks")
     assert code == 0 and len(out.splitlines()) <= 40  # they were 1,977
     for expected in ("mlu: arithmetic in characters", "coda, softmax, universal", "demo, paper"):
         assert expected in out
 
 
-def test_a_task_explains_its_models_presets_and_options(run_cli: Any) -> None:
+def test_a_task_explains_its_models_presets_and_options(run_cli):
     code, out, _ = run_cli("tasks", "mlu", "--preset", "paper", "--model", "softmax")
     assert code == 0
     for expected in (
@@ -115,14 +109,14 @@ def test_a_task_explains_its_models_presets_and_options(run_cli: Any) -> None:
     assert run_cli("tasks", "mlu", "--preset", "own")[0] == 1
 
 
-def test_the_slowest_model_was_the_usual_one_for_own_texts(run_cli: Any) -> None:
+def test_the_slowest_model_was_the_usual_one_for_own_texts(run_cli):
     _, own, _ = run_cli("tasks", "classify", "--preset", "own")
     assert "and the model words_gated" in " ".join(own.split())
     _, published, _ = run_cli("tasks", "classify", "--preset", "trec")
     assert "and the model bilstm_gated" in " ".join(published.split())
 
 
-def test_every_model_and_option_has_a_sentence_and_no_sentence_is_left_over() -> None:
+def test_every_model_and_option_has_a_sentence_and_no_sentence_is_left_over():
     described = [tasks.describe(name) for name in tasks.available()]
     models = {model for task in described for model in task.models}
     options = {
@@ -136,7 +130,7 @@ def test_every_model_and_option_has_a_sentence_and_no_sentence_is_left_over() ->
     assert all(catalogue.MODELS.values()) and all(catalogue.OPTIONS.values())
 
 
-def test_help_of_a_task_names_its_models_and_presets(run_cli: Any) -> None:
+def test_help_of_a_task_names_its_models_and_presets(run_cli):
     for command in ("train", "tune"):
         code, out, _ = run_cli(command, "classify", "--help")
         assert code == 0 and "Models of classify:\n  bilstm_gated " in out
@@ -145,14 +139,14 @@ def test_help_of_a_task_names_its_models_and_presets(run_cli: Any) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_ends_with_examples(command: str, run_cli: Any) -> None:
+def test_help_ends_with_examples(command, run_cli):
     code, out, err = run_cli(command, "--help")
     assert (code, err) == (0, "")
     examples = out.partition("\nExamples:\n")[2].splitlines()
     assert examples and examples[0].startswith(f"  quasiattn {command}")
 
 
-def test_help_and_version(run_cli: Any) -> None:
+def test_help_and_version(run_cli):
     code, out, _ = run_cli("--help")
     assert code == 0 and "Examples:\n  quasiattn tasks\n" in out
     assert all(f"\n  {command} " in out for command in COMMANDS)
@@ -164,7 +158,7 @@ def test_help_and_version(run_cli: Any) -> None:
 # Fresh processes
 
 
-def test_only_our_line_on_standard_error(tmp_path: Path) -> None:
+def test_only_our_line_on_standard_error(tmp_path):
     ended = tiny_mlu.warm_quasiattn("train", "mlv", "--run", "x", cwd=tmp_path)
     line = b"quasiattn: unknown task 'mlv' (did you mean 'mlu'?): choose from "
     line += ", ".join(tasks.available()).encode() + b"\n"
@@ -172,7 +166,7 @@ def test_only_our_line_on_standard_error(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_command_is_installed() -> None:
+def test_command_is_installed():
     import configparser
 
     settings = configparser.ConfigParser()
@@ -184,7 +178,7 @@ def test_command_is_installed() -> None:
 
 
 @pytest.mark.long
-def test_bytes_that_are_not_utf8(mlu_run: Path) -> None:
+def test_bytes_that_are_not_utf8(mlu_run):
     # In a fresh process: TensorFlow is silent while it loads, and while it runs.
     ended = tiny_mlu.quasiattn("predict", str(mlu_run), "-", b"\xff\xfe", input=b"x=1,y=2,x+y")
     assert ended.returncode == 1 and ended.stdout == b""

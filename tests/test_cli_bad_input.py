@@ -30,18 +30,14 @@ def assert_one_line(outcome: Outcome, message: str, code: int = 1) -> None:
         ("\udcff\udcfe", r"cannot read '\\udcff\\udcfe' as an expression"),
     ],
 )
-def test_question_that_the_model_cannot_know(
-    question: str, message: str, run_cli: Any, mlu_run: Path
-) -> None:
+def test_question_that_the_model_cannot_know(question, message, run_cli, mlu_run):
     assert_one_line(run_cli("predict", str(mlu_run), tiny_mlu.QUESTION, question), message)
 
 
 @pytest.mark.parametrize(
     "typed", [b"\xff\xfe\n", b"", b"x=1,y=2,x+y\n\n", b"x=1,y=2,x+y\r\n", b"z" * 10_000]
 )
-def test_standard_input_that_the_model_cannot_know(
-    typed: bytes, run_cli: Any, mlu_run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_standard_input_that_the_model_cannot_know(typed, run_cli, mlu_run, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(typed)))
     assert_one_line(run_cli("predict", str(mlu_run), "-"), "cannot read .* as an expression")
 
@@ -98,14 +94,8 @@ TRAIN = (
     ],
 )
 def test_bad_arguments_are_one_line_and_change_nothing(
-    arguments: tuple[str, ...],
-    message: str,
-    code: int,
-    run_cli: Any,
-    run: Path,
-    mlu_data: Path,
-    tmp_path: Path,
-) -> None:
+    arguments, message, code, run_cli, run, mlu_data, tmp_path
+):
     places = {"tmp": str(tmp_path), "run": str(run), "data": str(mlu_data)}
     before = tiny_mlu.contents(tmp_path)
     outcome = run_cli(*(argument.format(**places) for argument in arguments))
@@ -153,9 +143,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_run_is_one_line_and_stays_as_it_is(
-    damage: str, run_cli: Any, run: Path, mlu_data: Path, tmp_path: Path
-) -> None:
+def test_damaged_run_is_one_line_and_stays_as_it_is(damage, run_cli, run, mlu_data, tmp_path):
     name, spoil, message = DAMAGES[damage]
     spoil(run / name)
     before = tiny_mlu.contents(tmp_path)
@@ -168,7 +156,7 @@ def test_damaged_run_is_one_line_and_stays_as_it_is(
         assert tiny_mlu.contents(tmp_path) == before
 
 
-def test_training_in_a_folder_with_another_run(run_cli: Any, run: Path, mlu_data: Path) -> None:
+def test_training_in_a_folder_with_another_run(run_cli, run, mlu_data):
     before = tiny_mlu.contents(run)
     arguments = ("train", "mlu", "--run", str(run), "--data-dir", str(mlu_data), "--seed=3")
     outcome = run_cli(*arguments, *tiny_mlu.settings(model__hidden_dim=64))
@@ -179,7 +167,7 @@ def test_training_in_a_folder_with_another_run(run_cli: Any, run: Path, mlu_data
     assert tiny_mlu.contents(run) == before
 
 
-def test_data_that_were_damaged(run_cli: Any, run: Path, mlu_data: Path, tmp_path: Path) -> None:
+def test_data_that_were_damaged(run_cli, run, mlu_data, tmp_path):
     data = shutil.copytree(mlu_data, tmp_path / "data")
     (file,) = data.rglob("*-test.tfrecord*")
     garbage_within(file)

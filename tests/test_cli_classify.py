@@ -17,12 +17,12 @@ def arguments(folder: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def data(texts_data: Path) -> Path:
+def data(texts_data):
     return texts_data
 
 
 @pytest.fixture(scope="module")
-def trained(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(data, tmp_path_factory):
     """Return a run on a user's own file, trained from the command line."""
     from keras_quasiattn.lab import cli
 
@@ -44,9 +44,7 @@ def trained(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.long
-def test_from_a_users_file_to_a_served_model(
-    run_cli: Any, trained: Path, data: Path, tmp_path: Path
-) -> None:
+def test_from_a_users_file_to_a_served_model(run_cli, trained, data, tmp_path):
     code, out, err = run_cli(
         "evaluate", str(trained), "--json", "--record", str(tmp_path / "results.jsonl")
     )
@@ -86,7 +84,7 @@ def test_from_a_users_file_to_a_served_model(
     )
 
 
-def test_predict_wrote_the_weights_of_every_token(run_cli: Any, trained: Path) -> None:
+def test_predict_wrote_the_weights_of_every_token(run_cli, trained):
     code, out, _ = run_cli("predict", str(trained), "where was the city?")
     answer = json.loads(out)
     assert code == 0 and list(answer) == ["input", "label", "classes", "probabilities"]
@@ -95,8 +93,8 @@ def test_predict_wrote_the_weights_of_every_token(run_cli: Any, trained: Path) -
 
 
 def test_predict_says_which_rows_of_a_table_are_right_and_collects_mistakes(
-    run_cli: Any, trained: Path, tmp_path: Path
-) -> None:
+    run_cli, trained, tmp_path
+):
     sheet, mistakes = tmp_path / "sheet.csv", tmp_path / "mistakes.jsonl"
     rows = [
         ("where was the old city?", "LOC"),
@@ -135,9 +133,7 @@ def test_predict_says_which_rows_of_a_table_are_right_and_collects_mistakes(
     )
 
 
-def test_predict_refuses_what_it_cannot_answer(
-    run_cli: Any, trained: Path, mlu_run: Path, tmp_path: Path
-) -> None:
+def test_predict_refuses_what_it_cannot_answer(run_cli, trained, mlu_run, tmp_path):
     (tmp_path / "a.tsv").write_text("review\nwho?\n")
     table = ["--data", str(tmp_path / "a.tsv")]
     for words, message in (
@@ -160,9 +156,7 @@ def test_predict_refuses_what_it_cannot_answer(
 
 
 @pytest.mark.long
-def test_evaluate_without_a_test_file_measures_the_validation_split(
-    run_cli: Any, data: Path, tmp_path: Path
-) -> None:
+def test_evaluate_without_a_test_file_measures_the_validation_split(run_cli, data, tmp_path):
     columns = "Question\tKind\n" + (data / "train.tsv").read_text().partition("\n")[2]
     (tmp_path / "train.tsv").write_text(columns)
     settings = tiny_texts.overrides(data, "bilstm_none", training__steps=8)
@@ -187,9 +181,7 @@ def test_evaluate_without_a_test_file_measures_the_validation_split(
     assert code == 0 and "right" in json.loads(out.splitlines()[0])
 
 
-def test_no_data_are_downloaded_that_nobody_has_named(
-    run_cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_data_are_downloaded_that_nobody_has_named(run_cli, tmp_path, monkeypatch):
     words = ["train", "classify", "--run", str(tmp_path / "run"), "--data-dir", str(tmp_path)]
     message = (
         r"no data are given: add --data FILE, or --preset trec to download "
@@ -205,9 +197,7 @@ def test_no_data_are_downloaded_that_nobody_has_named(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_network_that_does_not_answer_is_one_line_within_seconds(
-    run_cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_network_that_does_not_answer_is_one_line_within_seconds(run_cli, tmp_path, monkeypatch):
     asked = []
 
     def connect(peer: tuple[str, int], timeout: float) -> None:
@@ -266,13 +256,11 @@ def ask(model: Path, texts: list[str]) -> dict[str, Any]:
         (["mlu", "--vectors", "x.txt"], "the model 'coda' of task mlu cannot start with word vect"),
     ],
 )
-def test_options_that_do_not_go_together(
-    words: list[str], message: str, run_cli: Any, tmp_path: Path
-) -> None:
+def test_options_that_do_not_go_together(words, message, run_cli, tmp_path):
     assert_one_line(run_cli("train", *words, "--run", str(tmp_path / "run"), "--quiet"), message)
 
 
-def test_task_without_tokens_shows_nothing(run_cli: Any, mlu_run: Path) -> None:
+def test_task_without_tokens_shows_nothing(run_cli, mlu_run):
     import tiny_mlu
 
     assert_one_line(

@@ -2,8 +2,6 @@
 
 import json
 import shutil
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,12 +13,12 @@ from keras_quasiattn.metrics.intervals import bootstrap, wilson
 
 
 @pytest.fixture
-def own(texts_run: Path, tmp_path: Path) -> Path:
+def own(texts_run, tmp_path):
     """Return a copy of a run, whose metrics may be changed."""
     return shutil.copytree(texts_run, tmp_path / "mine")
 
 
-def test_people_get_a_table_beside_both_baselines_with_intervals(run_cli: Any, own: Path) -> None:
+def test_people_get_a_table_beside_both_baselines_with_intervals(run_cli, own):
     code, out, err = run_cli("evaluate", str(own), "--limit", "30")
     assert (code, err) == (0, "")
     title, _, head, model, majority, words, *rest = out.splitlines()
@@ -39,9 +37,7 @@ def test_people_get_a_table_beside_both_baselines_with_intervals(run_cli: Any, o
     assert "{" not in out
 
 
-def test_a_file_of_ones_own_is_measured_as_the_test_file(
-    run_cli: Any, own: Path, texts_data: Path, tmp_path: Path
-) -> None:
+def test_a_file_of_ones_own_is_measured_as_the_test_file(run_cli, own, texts_data, tmp_path):
     code, out, _ = run_cli("evaluate", str(own), "--json")
     split = json.loads(out)
     lines = (texts_data / "test.tsv").read_text().replace("text\tlabel", "Question\tKind")
@@ -55,13 +51,11 @@ def test_a_file_of_ones_own_is_measured_as_the_test_file(
     metrics = RunFolder.open(own).metrics()
     assert metrics[str(tmp_path / "new.tsv")] == metrics["test"]  # which stays
     assert split["intervals"].keys() == {
-        *("accuracy", "majority_accuracy", "bag_of_words_accuracy"),
+        *("accuracy", "majority_accuracy", "bag_of_words_accuracy")
     }
 
 
-def test_a_file_is_measured_where_the_training_data_are_missing(
-    run_cli: Any, own: Path, texts_data: Path
-) -> None:
+def test_a_file_is_measured_where_the_training_data_are_missing(run_cli, own, texts_data):
     config = json.loads((own / "config.json").read_text())
     config["task_config"]["options"]["data.train"] = "/none/train.tsv"
     (own / "config.json").write_text(json.dumps(config))
@@ -81,9 +75,7 @@ def test_a_file_is_measured_where_the_training_data_are_missing(
         (["--split", "tset"], "unknown split 'tset'"),
     ],
 )
-def test_wrong_files_are_one_line_and_change_nothing(
-    words: list[str], message: str, run_cli: Any, own: Path, tmp_path: Path
-) -> None:
+def test_wrong_files_are_one_line_and_change_nothing(words, message, run_cli, own, tmp_path):
     tiny_texts.write(tmp_path / "labels.tsv", [("who?", "ANIMAL")])
     before = (own / "metrics.json").read_bytes()
     arguments = [word.format(tmp=tmp_path) for word in words]
@@ -91,18 +83,18 @@ def test_wrong_files_are_one_line_and_change_nothing(
     assert (own / "metrics.json").read_bytes() == before
 
 
-def test_what_does_not_go_together_is_refused(run_cli: Any, own: Path) -> None:
+def test_what_does_not_go_together_is_refused(run_cli, own):
     for words in (["--split", "test", "--data", "a.tsv"], ["--columns", "text=a"]):
         code, _, err = run_cli("evaluate", str(own), *words)
         assert (code, len(err.splitlines())) == (2, 1)
 
 
-def test_data_of_ones_own_are_refused_by_a_task_without(run_cli: Any, mlu_run: Path) -> None:
+def test_data_of_ones_own_are_refused_by_a_task_without(run_cli, mlu_run):
     outcome = run_cli("evaluate", str(mlu_run), "--data", "a.tsv")
     assert_one_line(outcome, "task mlu makes its own data: measure a split of it")
 
 
-def test_intervals_hold_their_share() -> None:
+def test_intervals_hold_their_share():
     """Of many samples, about 95% have an interval that contains the true value."""
     generator = np.random.default_rng(3)
     hits = generator.binomial(40, 0.9, 2000)

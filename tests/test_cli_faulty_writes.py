@@ -11,7 +11,7 @@ import json
 import random
 import shutil
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -204,13 +204,8 @@ def every(parts: int, part: int) -> Callable[[range], range]:
     ],
 )
 def test_a_fault_at_any_write_loses_nothing_and_leaves_nothing(
-    name: str,
-    fault: str,
-    choose: Callable[[range], Iterable[int]],
-    mlu_run: Path,
-    mlu_data: Path,
-    tmp_path: Path,
-) -> None:
+    name, fault, choose, mlu_run, mlu_data, tmp_path
+):
     def begin(place: str) -> Path:
         folder = tmp_path / place
         folder.mkdir()

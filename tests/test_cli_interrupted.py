@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 import tiny_mlu
@@ -51,7 +50,7 @@ assert libc.capset(header, sets) == 0
 
 
 @pytest.mark.long
-def test_full_disk(run: Path, tmp_path: Path) -> None:
+def test_full_disk(run, tmp_path):
     before = tiny_mlu.contents(run)
     new, data = f"--run={tmp_path}/new", f"--data-dir={tmp_path}/data"
     commands = [
@@ -67,7 +66,7 @@ def test_full_disk(run: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_full_standard_output() -> None:
+def test_full_standard_output():
     with open("/dev/full", "wb") as full:
         ended = tiny_mlu.quasiattn(
             "tasks", capture_output=False, stdout=full, stderr=subprocess.PIPE
@@ -76,7 +75,7 @@ def test_full_standard_output() -> None:
 
 
 @pytest.mark.long
-def test_folders_that_cannot_be_written(mlu_run: Path, mlu_data: Path, tmp_path: Path) -> None:
+def test_folders_that_cannot_be_written(mlu_run, mlu_data, tmp_path):
     place = tmp_path / "place"
     run, data = shutil.copytree(mlu_run, place / "run"), shutil.copytree(mlu_data, place / "data")
     (place / "thesis").mkdir()
@@ -174,7 +173,7 @@ cli.main(["tasks"])
         ),
     ],
 )
-def test_control_c_while_a_graph_was_traced_wrote_132_lines(what: str, tmp_path: Path) -> None:
+def test_control_c_while_a_graph_was_traced_wrote_132_lines(what, tmp_path):
     begun = tmp_path / "begun"
     script = tmp_path / "script.py"  # a file, because AutoGraph reads its source
     script.write_text(INTERRUPTED.format(file=str(begun), what=what))

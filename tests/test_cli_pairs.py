@@ -38,7 +38,7 @@ def ask(folder: Path, *texts: str) -> list[str]:
 
 
 @pytest.mark.complete
-def test_candidates_to_a_served_ranker(run_cli: Any, tmp_path: Path) -> None:
+def test_candidates_to_a_served_ranker(run_cli, tmp_path):
     run = train(run_cli, tiny_pairs.files(tmp_path, "rank"), "rank", "decomposable_coda")
     code, out, _ = run_cli("evaluate", run, "--json")
     assert code == 0 and json.loads(out)["questions"] == 50

@@ -3,14 +3,13 @@
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import tiny_mlu
 import warm
 
 
-def test_another_backend_ended_in_a_traceback(tmp_path: Path) -> None:
+def test_another_backend_ended_in_a_traceback(tmp_path):
     for backend in ("jax", "nope"):
         environment = {**tiny_mlu.environment(), "KERAS_BACKEND": backend}
         ended = tiny_mlu.quasiattn("tasks", cwd=tmp_path, env=environment)
@@ -52,12 +51,7 @@ HEAVY = ("keras", "tensorflow", "numpy", "tensorflow_datasets", "tensorflow_text
         (["predict", "runs/nope", "text"], {}, 1, "runs/nope does not exist"),
         (["compare", "nope.toml", "--show"], {}, 1, "cannot read nope.toml"),
         ([], {"COMP_WORDS": "quasiattn tr", "COMP_CWORD": "1"}, 0, "plain,train"),
-        (
-            [],
-            {"COMP_WORDS": "quasiattn train rea", "COMP_CWORD": "2"},
-            0,
-            "plain,read\n",
-        ),
+        ([], {"COMP_WORDS": "quasiattn train rea", "COMP_CWORD": "2"}, 0, "plain,read\n"),
         (
             [],
             {"COMP_WORDS": "quasiattn train mlu --model uni", "COMP_CWORD": "4"},
@@ -85,8 +79,8 @@ HEAVY = ("keras", "tensorflow", "numpy", "tensorflow_datasets", "tensorflow_text
     ],
 )
 def test_help_typos_and_completion_do_not_import_keras(
-    arguments: list[str], environment: dict[str, str], code: int, said: str, tmp_path: Path
-) -> None:
+    arguments, environment, code, said, tmp_path
+):
     # They cost 4 s of CPU, all of it to import TensorFlow.
     if environment:
         environment = {**environment, "_QUASIATTN_COMPLETE": "bash_complete"}
@@ -103,7 +97,7 @@ def test_help_typos_and_completion_do_not_import_keras(
     assert len(ended.stderr.splitlines()) == (code != 0) and not list(tmp_path.iterdir())
 
 
-def test_the_package_is_whole_once_something_is_computed(tmp_path: Path) -> None:
+def test_the_package_is_whole_once_something_is_computed(tmp_path):
     code = (
         "import os; os.environ['QUASIATTN_WITHOUT_KERAS'] = 'yes'\n"
         "import keras_quasiattn.lab.cli; assert not hasattr(keras_quasiattn, 'attention')\n"
@@ -115,7 +109,7 @@ def test_the_package_is_whole_once_something_is_computed(tmp_path: Path) -> None
     assert ended.stdout.startswith("CoDA ")
 
 
-def test_the_command_without_click_ended_in_a_traceback() -> None:
+def test_the_command_without_click_ended_in_a_traceback():
     code = "import sys; sys.modules['click'] = None; import quasiattn; quasiattn.main()"
     ended = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, timeout=60, env=tiny_mlu.environment()
@@ -124,7 +118,7 @@ def test_the_command_without_click_ended_in_a_traceback() -> None:
     assert (ended.returncode, ended.stderr.splitlines()) == (1, [f"quasiattn: {line}".encode()])
 
 
-def test_a_command_without_tensorflow_names_the_extra(mlu_run: Path) -> None:
+def test_a_command_without_tensorflow_names_the_extra(mlu_run):
     code = (
         "import sys; sys.modules['tensorflow'] = None; import quasiattn\n"
         f"sys.argv = ['quasiattn', 'evaluate', {str(mlu_run)!r}]; quasiattn.main()"
@@ -136,7 +130,7 @@ def test_a_command_without_tensorflow_names_the_extra(mlu_run: Path) -> None:
     assert (ended.returncode, ended.stderr.splitlines()) == (1, [f"quasiattn: {line}".encode()])
 
 
-def test_import_that_fails_says_why(tmp_path: Path) -> None:
+def test_import_that_fails_says_why(tmp_path):
     (tmp_path / "keras_quasiattn").mkdir()
     (tmp_path / "keras_quasiattn/__init__.py").write_text(
         "import os\nos.write(2, b'a note\\n')\nos.no_such_name"

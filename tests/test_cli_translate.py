@@ -1,8 +1,6 @@
 """From a user's own two files to a served translator, on the command line."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 import tiny_sequences
@@ -11,7 +9,7 @@ from test_cli_pairs import ask
 
 
 @pytest.mark.complete
-def test_two_files_to_a_served_translator(run_cli: Any, tmp_path: Path) -> None:
+def test_two_files_to_a_served_translator(run_cli, tmp_path):
     tiny_sequences.files(tmp_path)
     settings = tiny_sequences.overrides(
         tmp_path, "translate", "seq2seq_coda", training__steps=20, training__checkpoint_every=20
@@ -61,7 +59,5 @@ def test_two_files_to_a_served_translator(run_cli: Any, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_files_that_are_not_named_rightly_are_one_line(
-    words: list[str], message: str, run_cli: Any, tmp_path: Path
-) -> None:
+def test_files_that_are_not_named_rightly_are_one_line(words, message, run_cli, tmp_path):
     assert_one_line(run_cli("train", *words, "--run", str(tmp_path / "run"), "--quiet"), message)

@@ -40,7 +40,7 @@ def name_of(page: Path) -> str:
 
 @TENSORFLOW
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=name_of)
-def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_runs(page, tmp_path, monkeypatch):
     """Run the blocks of a page in order, in one namespace, as a reader would type them."""
     if page.name == "tuning.md":
         pytest.importorskip("keras_tuner")
@@ -55,7 +55,7 @@ def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.complete
 @TENSORFLOW
-def test_first_steps(tmp_path: Path) -> None:
+def test_first_steps(tmp_path):
     """Run the five steps as printed, in a separate folder."""
     pytest.importorskip("jinja2")
     pytest.importorskip("tensorflow_serving")
@@ -77,7 +77,7 @@ def test_first_steps(tmp_path: Path) -> None:
     assert (tmp_path / "saved_models" / "mine" / "1" / "saved_model.pb").is_file()
 
 
-def test_first_steps_are_five() -> None:
+def test_first_steps_are_five():
     headings = re.findall(
         r"^## (\d)\. ", (DOCS / "first-steps.md").read_text(encoding="utf-8"), re.MULTILINE
     )
@@ -85,7 +85,7 @@ def test_first_steps_are_five() -> None:
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_the_reference_has_everything_public(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_reference_has_everything_public(folder, monkeypatch):
     if folder == "tuning":
         pytest.importorskip("keras_tuner")
     page = (DOCS / "api" / f"{folder.split('.')[-1]}.md").read_text(encoding="utf-8")
@@ -97,7 +97,7 @@ def test_the_reference_has_everything_public(folder: str, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_links_and_named_files_are_there(page: Path) -> None:
+def test_links_and_named_files_are_there(page):
     text = re.sub(
         r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
     )
@@ -110,7 +110,7 @@ def test_links_and_named_files_are_there(page: Path) -> None:
         assert (ROOT / name).exists(), name
 
 
-def test_layers_in_the_support_table_are_all_attention_layers() -> None:
+def test_layers_in_the_support_table_are_all_attention_layers():
     table = (DOCS / "support.md").read_text(encoding="utf-8")
     helpers = {
         "AdaptiveHalting",
@@ -126,7 +126,7 @@ def test_layers_in_the_support_table_are_all_attention_layers() -> None:
     assert {name for name in missing if not name.startswith("MultiHead")} <= helpers
 
 
-def test_the_table_of_weights_is_that_of_the_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_table_of_weights_is_that_of_the_layers(monkeypatch):
     monkeypatch.syspath_prepend(DOCS / "tooling")
     weights = importlib.import_module("weights")
     page = weights.TABLE.search(weights.PAGE.read_text(encoding="utf-8"))[0]
@@ -144,7 +144,7 @@ def test_the_table_of_weights_is_that_of_the_layers(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.long
-def test_the_site_builds_without_a_warning_and_makes_no_requests(tmp_path: Path) -> None:
+def test_the_site_builds_without_a_warning_and_makes_no_requests(tmp_path):
     pytest.importorskip("mkdocs")
     pytest.importorskip("mkdocstrings_handlers.python")
     done = subprocess.run(

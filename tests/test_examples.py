@@ -55,18 +55,18 @@ ELSEWHERE = {
 NEEDS = {"tune.py": "keras_tuner"}
 
 
-def test_every_script_is_run() -> None:
+def test_every_script_is_run():
     names = {path.name for path in EXAMPLES.glob("*.py")}
     assert names - ELSEWHERE == set(SCRIPTS) and names >= ELSEWHERE
 
 
-def test_the_examples_stay_what_a_user_copies() -> None:
+def test_the_examples_stay_what_a_user_copies():
     """They once had 4,531 lines, mostly scripts for the papers' tables."""
     files = list(EXAMPLES.rglob("*.py"))
     assert sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files) <= 2000
 
 
-def test_every_example_is_in_the_documentation() -> None:
+def test_every_example_is_in_the_documentation():
     page = (ROOT / "docs" / "guides" / "examples.md").read_text(encoding="utf-8")
     for name in [*SCRIPTS, "language_model.py", *(f"notebooks/{path.name}" for path in NOTEBOOKS)]:
         assert f"`examples/{name}`" in page
@@ -88,7 +88,7 @@ COMPLETE = (
         for name in SCRIPTS
     ],
 )
-def test_it_runs(script: str, tmp_path: Path) -> None:
+def test_it_runs(script, tmp_path):
     if importlib.util.find_spec(NEEDS.get(script, "keras")) is None:
         pytest.skip(f"{script} needs {NEEDS[script]}")
     arguments, expected = SCRIPTS[script]
@@ -96,7 +96,7 @@ def test_it_runs(script: str, tmp_path: Path) -> None:
     assert re.search(expected, printed), printed
 
 
-def test_coda_whose_parts_change_nothing_is_coda(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_coda_whose_parts_change_nothing_is_coda(monkeypatch):
     """The same projections for N as for E, gains of 1; softmax only if the call is causal."""
     monkeypatch.syspath_prepend(EXAMPLES)
     parts = importlib.import_module("coda_parts")
@@ -124,7 +124,7 @@ def test_coda_whose_parts_change_nothing_is_coda(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.long
-def test_the_language_models_are_better_than_unigrams(tmp_path: Path) -> None:
+def test_the_language_models_are_better_than_unigrams(tmp_path):
     printed = printed_by("language_model.py", ("--examples", "512", "--epochs", "2"), tmp_path)
     losses = dict(re.findall(r"(\w+): (\d\.\d+) nats per token", printed))
     assert list(losses) == ["unigram", "bigram", "softmax", "coda"], printed
@@ -146,7 +146,7 @@ def printed_by(script: str, arguments: Sequence[str], folder: Path) -> str:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
-def test_a_notebook_has_its_outputs_and_nothing_of_the_machine(path: Path) -> None:
+def test_a_notebook_has_its_outputs_and_nothing_of_the_machine(path):
     assert path.stat().st_size < 300_000
     cells = [
         cell
@@ -181,7 +181,7 @@ def test_a_notebook_has_its_outputs_and_nothing_of_the_machine(path: Path) -> No
         for path in NOTEBOOKS
     ],
 )
-def test_a_notebook_runs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_notebook_runs(path, monkeypatch):
     for needed in ("nbclient", "ipykernel", "matplotlib", "jinja2", "tensorflow_datasets"):
         pytest.importorskip(needed)
     monkeypatch.syspath_prepend(EXAMPLES / "notebooks")

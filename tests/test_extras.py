@@ -99,9 +99,7 @@ WORKS = [
         pytest.param("torch", ["tensorflow", *TASKS], marks=pytest.mark.long),
     ],
 )
-def test_a_base_install_fits_models_and_names_the_extra_that_the_rest_needs(
-    backend: str, missing: list[str]
-) -> None:
+def test_a_base_install_fits_models_and_names_the_extra_that_the_rest_needs(backend, missing):
     uses = [*WORKS, *(use for uses in NAMED.values() for use in uses)]
     said = json.loads(python(backend, TRY.format(missing=missing, uses=uses)).splitlines()[-1])
     assert {use: said[use] for use in WORKS} == dict.fromkeys(WORKS, "")
@@ -116,13 +114,13 @@ def test_a_base_install_fits_models_and_names_the_extra_that_the_rest_needs(
             assert line == message.format(package) and package in missing, (use, line)
 
 
-def test_a_missing_backend_is_named_with_its_extra() -> None:
+def test_a_missing_backend_is_named_with_its_extra():
     use = "import keras_quasiattn"
     said = python("tensorflow", TRY.format(missing=["tensorflow"], uses=[use]))
     assert "pip install 'keras-quasiattn[tensorflow]', or set the environment" in said
 
 
-def test_every_package_is_an_attribute_and_nothing_else_is() -> None:
+def test_every_package_is_an_attribute_and_nothing_else_is():
     for name in keras_quasiattn.__all__:
         assert getattr(keras_quasiattn, name)
     with pytest.raises(AttributeError, match="no attribute 'nope'"):
@@ -131,7 +129,7 @@ def test_every_package_is_an_attribute_and_nothing_else_is() -> None:
         _ = keras_quasiattn.lab.training.nope
 
 
-def test_an_error_inside_the_package_is_not_taken_for_a_missing_extra() -> None:
+def test_an_error_inside_the_package_is_not_taken_for_a_missing_extra():
     with pytest.raises(ModuleNotFoundError) as caught:
         keras_quasiattn.extras.require("keras_quasiattn.nowhere", "tasks")
     assert not isinstance(caught.value, MissingPackageError)

@@ -10,7 +10,7 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.files import atomic_file, atomic_folder, write_json
 
 
-def test_file_takes_its_place_only_when_whole(tmp_path: Path) -> None:
+def test_file_takes_its_place_only_when_whole(tmp_path):
     target = tmp_path / "new" / "file.json"
     with atomic_file(target) as temporary:
         temporary.write_text("[1]")
@@ -21,7 +21,7 @@ def test_file_takes_its_place_only_when_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError("bug"), OSError(28, "No space left on device")])
-def test_failure_keeps_the_old_content(tmp_path: Path, error: Exception) -> None:
+def test_failure_keeps_the_old_content(tmp_path, error):
     target = tmp_path / "file.json"
     write_json(target, "old")
     expected = UserError if isinstance(error, OSError) else ValueError
@@ -34,9 +34,7 @@ def test_failure_keeps_the_old_content(tmp_path: Path, error: Exception) -> None
         assert str(caught.value) == f"cannot write {target}: No space left on device"
 
 
-def test_power_failure_after_the_renaming_loses_neither_content_nor_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_power_failure_after_the_renaming_loses_neither_content_nor_name(tmp_path, monkeypatch):
     """The content reaches the disk before the file is renamed, and the folder's entry after it."""
     done: list[tuple[Any, ...]] = []
     fsync, replace = os.fsync, os.replace
@@ -57,7 +55,7 @@ def test_power_failure_after_the_renaming_loses_neither_content_nor_name(
     assert target.read_text() == "whole"
 
 
-def test_value_that_is_no_json_keeps_the_old_content(tmp_path: Path) -> None:
+def test_value_that_is_no_json_keeps_the_old_content(tmp_path):
     target = tmp_path / "file.json"
     write_json(target, {"old": [1]})
     with pytest.raises(TypeError):
@@ -66,7 +64,7 @@ def test_value_that_is_no_json_keeps_the_old_content(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_a_killed_export_left_its_folder_for_ever(tmp_path: Path) -> None:
+def test_a_killed_export_left_its_folder_for_ever(tmp_path):
     def begin_and_die() -> None:
         with atomic_folder(tmp_path / "1") as temporary:
             temporary.mkdir()
@@ -83,7 +81,7 @@ def test_a_killed_export_left_its_folder_for_ever(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["2"]
 
 
-def test_what_another_process_or_machine_is_writing_stays(tmp_path: Path) -> None:
+def test_what_another_process_or_machine_is_writing_stays(tmp_path):
     for name in (f".tmp-{os.getppid()}@{files._machine()}-1", ".tmp-4194305@elsewhere-1"):
         (tmp_path / name).mkdir()
     before = set(tmp_path.iterdir())
@@ -97,9 +95,7 @@ def test_what_another_process_or_machine_is_writing_stays(tmp_path: Path) -> Non
     assert not (tmp_path / ".tmp-4194305@elsewhere-1").exists()
 
 
-def test_a_folder_was_renamed_before_its_files_were_on_the_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_was_renamed_before_its_files_were_on_the_disk(tmp_path, monkeypatch):
     order: list[str] = []
     fsync, rename = os.fsync, Path.rename
     monkeypatch.setattr(
@@ -116,7 +112,7 @@ def test_a_folder_was_renamed_before_its_files_were_on_the_disk(
     assert order[-2:] == ["rename", tmp_path.name]
 
 
-def test_a_killed_export_left_a_part_of_the_servers_file_for_ever(tmp_path: Path) -> None:
+def test_a_killed_export_left_a_part_of_the_servers_file_for_ever(tmp_path):
     """Only temporary files of the same file, and only if no process is still writing them."""
     mine = tmp_path / f".tmp-4194305@{files._machine()}-models.config"  # no process has this number
     another = tmp_path / f".tmp-4194305@{files._machine()}-other.config"

@@ -143,7 +143,7 @@ READERS: dict[str, tuple[str, bytes, Callable[[Path], Any]]] = {
 
 
 @pytest.mark.parametrize("kind", READERS)
-def test_readers_of_files(kind: str, tmp_path: Path) -> None:
+def test_readers_of_files(kind, tmp_path):
     name, content, read = READERS[kind]
     assert outcome(lambda: read(_written(tmp_path, name, content)), content) is None
     draw, errors = random.Random(kind), 0
@@ -154,7 +154,7 @@ def test_readers_of_files(kind: str, tmp_path: Path) -> None:
     assert errors, "the changes are not strange enough"
 
 
-def test_arrays_of_word_vectors(tmp_path: Path) -> None:
+def test_arrays_of_word_vectors(tmp_path):
     words = np.frombuffer(b"a\nb\nc\n", np.uint8)
     np.savez(tmp_path / "whole.npz", words=words, vectors=np.ones((3, 3), "float32"))
     content, draw = (tmp_path / "whole.npz").read_bytes(), random.Random(0)
@@ -164,7 +164,7 @@ def test_arrays_of_word_vectors(tmp_path: Path) -> None:
         outcome(lambda: read_word_vectors(tmp_path / "v.npz", 3), changed)
 
 
-def test_run_folders(texts_run: Path, tmp_path: Path) -> None:
+def test_run_folders(texts_run, tmp_path):
     whole = [
         file.name
         for file in sorted(texts_run.iterdir())
@@ -190,7 +190,7 @@ def test_run_folders(texts_run: Path, tmp_path: Path) -> None:
             shutil.copy(texts_run / file, run / file)
 
 
-def test_checkpoints(texts_run: Path, tmp_path: Path) -> None:
+def test_checkpoints(texts_run, tmp_path):
     file = sorted((texts_run / "checkpoints").iterdir())[-1]
     content, draw = file.read_bytes(), random.Random(0)
     checkpoints = Checkpoints(tmp_path, keep=2)

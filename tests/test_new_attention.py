@@ -5,7 +5,7 @@ import inspect
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -35,7 +35,7 @@ CHOSEN = {"attention": "power", "attention_options": {"power": 1.5}}
 
 
 @pytest.fixture(scope="module", autouse=True)
-def multi_head() -> Iterator[Any]:
+def multi_head():
     """Return the multi-head layer; the attention exists only in this file's tests."""
 
     @dataclasses.dataclass
@@ -77,7 +77,7 @@ def has_gain(layer: Any) -> bool:
     return any(weight.name == "gain" for weight in layer.weights)
 
 
-def test_in_layers_over_two_sequences() -> None:
+def test_in_layers_over_two_sequences():
     layer = layers.DecomposableAttention(units=6, **CHOSEN)
     outputs = layer([A, B], mask=[MASK_A, MASK_B], return_attention_scores=True)
     of_a, of_b, weights_a, weights_b = (np.asarray(x) for x in outputs)
@@ -95,7 +95,7 @@ def test_in_layers_over_two_sequences() -> None:
         layers.DotAttention(attention="power", attention_options={"power": -1})
 
 
-def test_in_blocks_and_their_saved_files(multi_head: Any, tmp_path: Path) -> None:
+def test_in_blocks_and_their_saved_files(multi_head, tmp_path):
     sizes = {"intermediate_dim": 12, "num_heads": 2, **CHOSEN}
     source, target = keras.Input((None, 8)), keras.Input((None, 8))
     encoded = layers.TransformerEncoder(**sizes)(source)
@@ -109,7 +109,7 @@ def test_in_blocks_and_their_saved_files(multi_head: Any, tmp_path: Path) -> Non
     np.testing.assert_allclose(model([A, changed])[:, :-1], model([A, B])[:, :-1], atol=1e-5)
 
 
-def test_in_models() -> None:
+def test_in_models():
     pair = {"first": IDS, "second": OTHER_IDS}
     two_ways = models.PairClassifier(vocabulary_size=9, num_classes=2, units=4, **CHOSEN)
     translator = models.Seq2Seq(vocabulary_size=9, units=4, embedding_dim=4, **CHOSEN)
@@ -127,7 +127,7 @@ def test_in_models() -> None:
     assert swapped.get_layer("attention").power == 3.0
 
 
-def test_in_tasks_and_searches() -> None:
+def test_in_tasks_and_searches():
     task = tiny_mlu.make(
         Path("data"), "softmax", model__attention="power", model__attention_options={"power": 1.5}
     )
@@ -145,7 +145,7 @@ def test_in_tasks_and_searches() -> None:
         ).build_model()
 
 
-def test_in_reports_and_counts() -> None:
+def test_in_reports_and_counts():
     pair = layers.DecomposableAttention(units=6, **CHOSEN)
     _, _, first, second = pair([A, B], return_attention_scores=True)
     _, (seen,) = probe(pair, [A, B])
@@ -160,7 +160,7 @@ def test_in_reports_and_counts() -> None:
     assert attention_flops("power", [3, 5], 4) == (9 + 25) * (4 + 4 + 1)
 
 
-def test_of_another_package(tmp_path: Path) -> None:
+def test_of_another_package(tmp_path):
     """An installed package: no import names it, nor does any file of this package."""
     page = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
     source = page.split("```python\n")[1].split("```")[0]
@@ -196,7 +196,7 @@ assert layer.power == 3.0 and np.asarray(weights).min() >= 0
     assert run.returncode == 0, run.stderr[-2000:]
 
 
-def test_options_are_arguments_and_read_only_attributes(multi_head: Any) -> None:
+def test_options_are_arguments_and_read_only_attributes(multi_head):
     """Setting one was silently ignored, because the attention has its own copy."""
     signature = inspect.signature(multi_head.__init__)
     assert list(signature.parameters)[:3] == ["self", "num_heads", "key_dim"]

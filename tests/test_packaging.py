@@ -4,7 +4,6 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from pathlib import Path
 
 import pytest
 from test_versions import ROOT, run, source
@@ -16,7 +15,7 @@ DATA = [
 
 
 @pytest.mark.long
-def test_the_distributions_are_whole_and_import_where_nothing_else_is(tmp_path: Path) -> None:
+def test_the_distributions_are_whole_and_import_where_nothing_else_is(tmp_path):
     copy = source(tmp_path / "source")
     run(sys.executable, "-m", "venv", tmp_path / "tools")
     tools = tmp_path / "tools/bin/python"

@@ -32,7 +32,7 @@ def public_defaults() -> dict[str, dict[str, str]]:
     return found
 
 
-def test_no_default_has_changed() -> None:
+def test_no_default_has_changed():
     assert public_defaults() == json.loads(FILE.read_text())
 
 

@@ -240,7 +240,7 @@ def test_public_symbols_are_tested(symbol):
     assert any(named.search(text_of(path)) for path in TESTS)
 
 
-def test_a_file_that_is_named_for_every_backend_did_not_exist(pytestconfig: pytest.Config) -> None:
+def test_a_file_that_is_named_for_every_backend_did_not_exist(pytestconfig):
     (conftest,) = (
         plugin
         for plugin in pytestconfig.pluginmanager.get_plugins()

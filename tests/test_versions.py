@@ -149,7 +149,7 @@ def install_and_try(name: str, python: str, folder: Path) -> dict[str, object]:
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=one.mark) for name, one in ENVIRONMENTS.items()]
 )
-def test_the_wheel_leaves_what_is_there_and_its_laws_hold(name: str, tmp_path: Path) -> None:
+def test_the_wheel_leaves_what_is_there_and_its_laws_hold(name, tmp_path):
     python = interpreter(ENVIRONMENTS[name].python)
     if python is None:
         pytest.skip(f"Python {ENVIRONMENTS[name].python} is not on this machine")

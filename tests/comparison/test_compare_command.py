@@ -41,7 +41,7 @@ def compare(*arguments: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.long
-def test_a_killed_comparison_goes_on_and_grows(tmp_path: Path) -> None:
+def test_a_killed_comparison_goes_on_and_grows(tmp_path):
     folder = tmp_path / "letters"
     wanted = ["--attention", "sigmoid", "--seeds", "2", "--to", str(folder)]
     first = compare(*wanted)
@@ -96,16 +96,14 @@ def test_a_killed_comparison_goes_on_and_grows(tmp_path: Path) -> None:
         (["--rates", "-1"], "--rates -1.0: a learning rate must be a number above 0"),
     ],
 )
-def test_wrong_arguments_are_one_line_and_leave_nothing(
-    run_cli: Any, tmp_path: Path, arguments: list[str], message: str
-) -> None:
+def test_wrong_arguments_are_one_line_and_leave_nothing(run_cli, tmp_path, arguments, message):
     folder = tmp_path / "new"
     words = ["compare", "classify", "--preset", "letters", "--to", str(folder), *arguments]
     code, _, err = run_cli(*words)
     assert code == 1 and message in err and err.count("\n") == 1 and not folder.exists()
 
 
-def test_a_folder_with_something_else_is_left_alone(run_cli: Any, tmp_path: Path) -> None:
+def test_a_folder_with_something_else_is_left_alone(run_cli, tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
     words = ["compare", "classify", "--preset", "letters", "--to", str(tmp_path)]
     code, _, err = run_cli(*words)
@@ -113,7 +111,7 @@ def test_a_folder_with_something_else_is_left_alone(run_cli: Any, tmp_path: Path
     assert [one.name for one in tmp_path.iterdir()] == ["mine.txt"]
 
 
-def test_a_folder_of_another_comparison_names_what_differs(run_cli: Any, tmp_path: Path) -> None:
+def test_a_folder_of_another_comparison_names_what_differs(run_cli, tmp_path):
     from keras_quasiattn.lab.comparison.of_task import _begin
     from keras_quasiattn.lab.tasks import get
 
@@ -131,7 +129,7 @@ def test_a_folder_of_another_comparison_names_what_differs(run_cli: Any, tmp_pat
     assert code == 1 and "another training.steps" in err
 
 
-def test_the_values_of_an_option_need_not_repeat_it() -> None:
+def test_the_values_of_an_option_need_not_repeat_it():
     from keras_quasiattn.lab.cli.compare import _repeated
 
     words = ["classify", "--attention", "coda", "relu", "--seeds", "2", "--rates", "0.1", "0.2"]
@@ -142,7 +140,7 @@ def test_the_values_of_an_option_need_not_repeat_it() -> None:
 
 
 @pytest.mark.long
-def test_the_runs_of_a_file_are_trained_and_shown(tmp_path: Path) -> None:
+def test_the_runs_of_a_file_are_trained_and_shown(tmp_path):
     (tmp_path / "tiny.toml").write_text(
         """
 [[table]]

@@ -21,7 +21,7 @@ def variance_of_the_mean(d: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize(("of_seeds", "of_items"), [(0.0, 0.0), (0.3, 0.0), (0.0, 0.5), (0.2, 0.4)])
-def test_the_interval_is_that_of_crossed_seeds_and_items(of_seeds: float, of_items: float) -> None:
+def test_the_interval_is_that_of_crossed_seeds_and_items(of_seeds, of_items):
     rng = np.random.default_rng(0)
     d = rng.normal(0.1, 0.3, (3, 40))
     d += rng.normal(0, of_seeds, (3, 1)) + rng.normal(0, of_items, (1, 40))
@@ -32,7 +32,7 @@ def test_the_interval_is_that_of_crossed_seeds_and_items(of_seeds: float, of_ite
     assert 1.95 < found.half / variance_of_the_mean(d) ** 0.5 < 4.31
 
 
-def test_whole_figures_have_students_interval() -> None:
+def test_whole_figures_have_students_interval():
     figures = np.array([0.8, 0.9, 0.85])
     found = difference(figures, np.array([0.7, 0.75, 0.8]))
     gaps = figures - [0.7, 0.75, 0.8]
@@ -44,35 +44,35 @@ def test_whole_figures_have_students_interval() -> None:
     ("gap", "sign", "verdict"),
     [(0.2, 1, "ahead"), (-0.2, 1, "behind"), (0.2, -1, "behind"), (-0.2, -1, "ahead")],
 )
-def test_verdicts_follow_what_is_better(gap: float, sign: int, verdict: str) -> None:
+def test_verdicts_follow_what_is_better(gap, sign, verdict):
     ours = np.array([0.5, 0.51, 0.5]) + gap
     assert difference(ours, np.array([0.5, 0.5, 0.5]), sign).verdict == verdict
 
 
-def test_one_seed_ranks_nothing_however_many_items() -> None:
+def test_one_seed_ranks_nothing_however_many_items():
     found = difference(np.ones((1, 1000)), np.zeros((1, 1000)))
     assert found.half is None and found.verdict == "one seed: no verdict"
 
 
-def test_equal_models_have_no_difference_and_no_width() -> None:
+def test_equal_models_have_no_difference_and_no_width():
     same = np.random.default_rng(0).integers(0, 2, (3, 20)).astype(float)
     found = difference(same, same)
     assert (found.mean, found.half, found.verdict) == (0, 0, "no difference shown")
 
 
-def test_one_item_says_no_more_than_its_seeds() -> None:
+def test_one_item_says_no_more_than_its_seeds():
     whole, single = np.array([0.1, 0.4, 0.2]), np.array([[0.1], [0.4], [0.2]])
     zeros = np.zeros(3)
     assert difference(single, zeros[:, None]).half == difference(whole, zeros).half
 
 
 @pytest.mark.parametrize("shape", [(), (2, 3, 4), (0,), (3, 0)])
-def test_other_shapes_are_refused(shape: tuple[int, ...]) -> None:
+def test_other_shapes_are_refused(shape):
     with pytest.raises(ValueError, match="same shape"):
         difference(np.zeros(shape), np.zeros(shape))
 
 
-def test_unequal_shapes_and_nan_are_refused() -> None:
+def test_unequal_shapes_and_nan_are_refused():
     with pytest.raises(ValueError, match=r"\(2,\) and \(3,\)"):
         difference(np.zeros(2), np.zeros(3))
     with pytest.raises(ValueError, match="finite"):
@@ -84,9 +84,7 @@ def test_unequal_shapes_and_nan_are_refused() -> None:
     ("seeds", "items", "of_seeds", "of_items"),
     [(3, 500, 0.0, 0.3), (3, 500, 0.1, 0.3), (5, 200, 0.05, 0.0), (3, 300, 0.0, 0.0)],
 )
-def test_nineteen_of_twenty_intervals_hold_the_truth(
-    seeds: int, items: int, of_seeds: float, of_items: float
-) -> None:
+def test_nineteen_of_twenty_intervals_hold_the_truth(seeds, items, of_seeds, of_items):
     rng = np.random.default_rng(1)
     held = 0
     for _ in range(600):

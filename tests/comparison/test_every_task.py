@@ -45,7 +45,7 @@ SIMPLE["rank"] = ["bag of words"]
 
 
 @pytest.fixture
-def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def in_this_process(monkeypatch):
     """Do the jobs here, one after another; test_processes.py tests the processes."""
 
     def run_jobs(next_job: Any, work: Any, done: Any, **options: Any) -> None:
@@ -60,7 +60,7 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "run_jobs", run_jobs)
 
 
-def test_every_task_is_compared() -> None:
+def test_every_task_is_compared():
     assert set(MADE) == set(available())
 
 
@@ -73,7 +73,7 @@ def test_every_task_is_compared() -> None:
         for name in MADE
     ],
 )
-def test_a_task_is_compared(name: str, request: Any, tmp_path: Path, in_this_process: None) -> None:
+def test_a_task_is_compared(name, request, tmp_path, in_this_process):
     fixture, make = MADE[name]
     task = make(request.getfixturevalue(fixture), **SHORT)
     folder = tmp_path / "compared"

@@ -24,7 +24,7 @@ def read(folder: Path, **changed: str) -> Table:
     return read_experiments(folder / "table.toml")[0]
 
 
-def test_options_may_be_tables_or_dotted_names(tmp_path: Path) -> None:
+def test_options_may_be_tables_or_dotted_names(tmp_path):
     rows = '[{ model = "bilstm_soft", set.model.units = 4, set.training.steps = 8 }]'
     (tables,) = read(tmp_path, rows=rows).rows
     dotted = rows.replace("set.model.units = 4, set.training.steps = 8", 'set = {"model.units"=4}')
@@ -33,14 +33,14 @@ def test_options_may_be_tables_or_dotted_names(tmp_path: Path) -> None:
     assert tables.name == "bilstm_soft, units=4, steps=8"
 
 
-def test_an_option_that_is_a_table_stays_one(tmp_path: Path) -> None:
+def test_an_option_that_is_a_table_stays_one(tmp_path):
     rows = '[{ model = "transformer", set.model.attention_options = { alpha = "learned" } }]'
     (row,) = read(tmp_path, rows=rows, set='{ model.attention = "coda" }').rows
     assert row.settings["model.attention_options.alpha"] == "learned"
     assert any("learned" in setting for setting in row.key("test")[-1])
 
 
-def test_every_attention_has_a_row_and_is_not_compared_with_itself(tmp_path: Path) -> None:
+def test_every_attention_has_a_row_and_is_not_compared_with_itself(tmp_path):
     attentions = '["coda", "softmax"]'
     table = read(
         tmp_path, rows="", attentions=attentions, model='"transformer"', against='"softmax"'
@@ -48,7 +48,7 @@ def test_every_attention_has_a_row_and_is_not_compared_with_itself(tmp_path: Pat
     assert [(row.name, row.against) for row in table.rows] == [("coda", "softmax"), ("softmax", "")]
 
 
-def test_figures_have_a_divisor_decimals_and_a_direction(tmp_path: Path) -> None:
+def test_figures_have_a_divisor_decimals_and_a_direction(tmp_path):
     table = read(tmp_path, figures='{ FLOPs = ["attention_flops", 1e6, 1], accuracy = "accuracy" }')
     assert table.figures == {
         "FLOPs": Figure("attention_flops", 1e6, 1),
@@ -95,9 +95,7 @@ def test_figures_have_a_divisor_decimals_and_a_direction(tmp_path: Path) -> None
         ({"attentions": '["coda"]'}, "`attentions` need a `model`"),
     ],
 )
-def test_a_wrong_file_is_one_line_that_names_the_table(
-    changed: dict[str, str], said: str, tmp_path: Path
-) -> None:
+def test_a_wrong_file_is_one_line_that_names_the_table(changed, said, tmp_path):
     with pytest.raises(UserError) as wrong:
         read(tmp_path, **changed)
     message = str(wrong.value)
@@ -114,7 +112,7 @@ def test_a_wrong_file_is_one_line_that_names_the_table(
         ("\x00", "is not TOML"),
     ],
 )
-def test_what_is_no_file_of_tables_is_named(text: str, said: str, tmp_path: Path) -> None:
+def test_what_is_no_file_of_tables_is_named(text, said, tmp_path):
     file = tmp_path / "none.toml"
     with pytest.raises(UserError, match="cannot read"):
         read_experiments(file)
@@ -123,7 +121,7 @@ def test_what_is_no_file_of_tables_is_named(text: str, said: str, tmp_path: Path
         read_experiments(file)
 
 
-def test_a_name_stands_for_one_table(tmp_path: Path) -> None:
+def test_a_name_stands_for_one_table(tmp_path):
     read(tmp_path)
     file = tmp_path / "table.toml"
     file.write_text(file.read_text() * 2)

@@ -28,9 +28,7 @@ def job_of(task: Task, assets: Path | None) -> Job:
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_every_run_learned_the_same_vocabulary_again(
-    name: str, request: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_run_learned_the_same_vocabulary_again(name, request, tmp_path, monkeypatch):
     """It took 8 of the 70 seconds of a run on 4,000 sentences."""
     task = MADE[name](request.getfixturevalue(FIXTURES[name]))
     task.prepare()
@@ -53,7 +51,7 @@ def test_every_run_learned_the_same_vocabulary_again(
         _task(job_of(task, None)).prepare()
 
 
-def test_word_vectors_are_read_by_every_run(pairs_data: Path, tmp_path: Path) -> None:
+def test_word_vectors_are_read_by_every_run(pairs_data, tmp_path):
     """They are not assets, so a run that reused the assets alone would begin without vectors."""
     (tmp_path / "glove.txt").write_text("cat 1 2 3 4 5 6 7 8\n")
     task = MADE["pairs"](pairs_data, data__vectors=str(tmp_path / "glove.txt"))

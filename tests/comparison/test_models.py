@@ -31,7 +31,7 @@ def build(attention: str) -> keras.Model:
 
 
 @pytest.fixture(scope="module")
-def found() -> Any:
+def found():
     """Compare softmax, an attention whose runs fail, and a third one."""
 
     def fails(attention: str) -> keras.Model:
@@ -42,7 +42,7 @@ def found() -> Any:
     return compare(fails, (X, Y), (X, Y), ["relu", "sigmoid"], seeds=2, **FIT)
 
 
-def test_the_baseline_comes_first_and_the_items_are_the_test_examples(found: Any) -> None:
+def test_the_baseline_comes_first_and_the_items_are_the_test_examples(found):
     assert [entry.name for entry in found.entries] == ["softmax", "relu", "sigmoid"]
     assert found.figure == "accuracy" and found.sign == 1
     for entry in (found["softmax"], found["sigmoid"]):
@@ -55,12 +55,12 @@ def test_the_baseline_comes_first_and_the_items_are_the_test_examples(found: Any
 
 
 @pytest.mark.long
-def test_the_same_seed_gives_the_same_figures(found: Any) -> None:
+def test_the_same_seed_gives_the_same_figures(found):
     again = compare(build, (X, Y), (X, Y), ["sigmoid"], seeds=2, **FIT)
     assert again["sigmoid"].figures == found["sigmoid"].figures
 
 
-def test_tables_say_the_verdict(found: Any) -> None:
+def test_tables_say_the_verdict(found):
     head, *rows = found.rows()
     assert head[:4] == ["attention", "accuracy", "difference to softmax", "verdict"]
     assert rows[2][3] == found.difference(found["sigmoid"]).verdict
@@ -69,7 +69,7 @@ def test_tables_say_the_verdict(found: Any) -> None:
     assert "<table>" in found._repr_html_()
 
 
-def test_a_built_model_is_copied_with_its_weights() -> None:
+def test_a_built_model_is_copied_with_its_weights():
     model = classifier(keras.layers.MultiHeadAttention(2, 4))
     before = [weight.copy() for weight in model.get_weights()]
     compared = compare(model, (X, Y), (X, Y), ["relu"], seeds=1, **FIT)
@@ -80,12 +80,12 @@ def test_a_built_model_is_copied_with_its_weights() -> None:
 
 
 @pytest.mark.long
-def test_a_built_model_may_have_the_baseline_already() -> None:
+def test_a_built_model_may_have_the_baseline_already():
     compared = compare(classifier(MultiHeadSoftmax(2, 4)), (X, Y), (X, Y), ["relu"], seeds=1, **FIT)
     assert not any(entry.errors for entry in compared.entries)
 
 
-def test_a_failed_run_is_a_line_and_does_not_stop_the_others(found: Any) -> None:
+def test_a_failed_run_is_a_line_and_does_not_stop_the_others(found):
     assert found["relu"].errors == dict.fromkeys((0, 1), "RuntimeError: no memory")
     assert found["sigmoid"].figures and "2 failed: RuntimeError" in found.table()
     assert found.best is not None and found.best.name != "relu"
@@ -100,7 +100,7 @@ def test_a_failed_run_is_a_line_and_does_not_stop_the_others(found: Any) -> None
         (keras.metrics.sparse_top_k_categorical_accuracy, None, 1, 24),
     ],
 )
-def test_any_metric(metric: Any, name: str | None, sign: int, items: int) -> None:
+def test_any_metric(metric, name, sign, items):
     compared = compare(build, (X, Y), (X, Y), ["relu"], seeds=2, metric=metric, **FIT)
     difference = compared.difference(compared["relu"])
     assert name in (None, compared.figure) and compared.sign == sign
@@ -108,7 +108,7 @@ def test_any_metric(metric: Any, name: str | None, sign: int, items: int) -> Non
 
 
 @pytest.mark.long
-def test_rates_are_chosen_by_validation_data_and_shown() -> None:
+def test_rates_are_chosen_by_validation_data_and_shown():
     compared = compare(
         build, (X, Y), (X, Y), ["relu"], seeds=1, rates=(1e-6, 0.02), validation_data=(X, Y), **FIT
     )
@@ -125,7 +125,7 @@ class Batches(keras.utils.PyDataset):
 
 
 @pytest.mark.long
-def test_data_sets_are_read_batch_by_batch() -> None:
+def test_data_sets_are_read_batch_by_batch():
     compared = compare(build, Batches(), Batches(), ["relu"], seeds=1, epochs=1, progress=None)
     assert compared["relu"].items[0].shape == (24,)
 
@@ -139,9 +139,7 @@ def test_data_sets_are_read_batch_by_batch() -> None:
         ({"rates": (0.1, 0.2)}, "`validation_data`"),
     ],
 )
-def test_wrong_arguments_fail_before_anything_is_trained(
-    arguments: dict[str, Any], message: str
-) -> None:
+def test_wrong_arguments_fail_before_anything_is_trained(arguments, message):
     def never(attention: str) -> keras.Model:
         raise AssertionError("trained")
 
@@ -151,7 +149,7 @@ def test_wrong_arguments_fail_before_anything_is_trained(
         compare(5, (X, Y), (X, Y))
 
 
-def test_a_model_that_is_not_compiled_is_an_error_that_says_so() -> None:
+def test_a_model_that_is_not_compiled_is_an_error_that_says_so():
     def not_compiled(attention: str) -> keras.Model:
         x = keras.Input((None, 4))
         return keras.Model(x, x)
@@ -161,13 +159,13 @@ def test_a_model_that_is_not_compiled_is_an_error_that_says_so() -> None:
 
 
 @pytest.mark.parametrize("data", [None, X, (X,), (X[:0], Y[:0]), (X, Y[:3])])
-def test_data_without_examples_are_refused(data: Any) -> None:
+def test_data_without_examples_are_refused(data):
     for fit_data, test_data, name in ((data, (X, Y), "fit_data"), ((X, Y), data, "test_data")):
         with pytest.raises(ValueError, match=f"`{name}` must "):
             compare(build, fit_data, test_data, ["sigmoid"], seeds=1, **FIT)
 
 
-def test_nan_is_a_failure_and_no_rate_is_chosen_for_it() -> None:
+def test_nan_is_a_failure_and_no_rate_is_chosen_for_it():
     # Accuracy counts NaN as the first class, and argmax takes it for the largest number.
     lines: list[str] = []
     options = {**FIT, "progress": lines.append, "rates": [0.01, 1e30], "epochs": 2}

@@ -63,7 +63,7 @@ def pairs(*figures: tuple[float, float]) -> list[dict]:
     ]
 
 
-def test_the_difference_is_that_of_the_same_seeds(tmp_path: Path) -> None:
+def test_the_difference_is_that_of_the_same_seeds(tmp_path):
     records = pairs((0.5, 0.52), (0.8, 0.81), (0.2, 0.23))
     found = lines(tmp_path, [*records, record("bilstm_soft", 3, 0.9)])["gated"].difference
     assert found is not None and found.seeds == 3
@@ -71,13 +71,13 @@ def test_the_difference_is_that_of_the_same_seeds(tmp_path: Path) -> None:
     assert found.verdict == "no difference shown"
 
 
-def test_the_later_of_two_runs_with_a_seed_counts(tmp_path: Path) -> None:
+def test_the_later_of_two_runs_with_a_seed_counts(tmp_path):
     records = [record("bilstm_soft", 0, 0.1), *pairs((0.9, 0.9), (0.92, 0.9))]
     soft = lines(tmp_path, records)["soft"].figures["accuracy"]
     assert soft.text(4) == "0.9100 ± 0.0141" and soft.seeds == 2
 
 
-def test_a_table_says_what_was_not_run_and_which_rows_have_few_seeds(tmp_path: Path) -> None:
+def test_a_table_says_what_was_not_run_and_which_rows_have_few_seeds(tmp_path):
     lines(tmp_path, pairs((0.5, 0.52))[:1])
     (table,) = read_experiments(tmp_path / "table.toml")
     shown = terminal(table, Recorded(table.records)).splitlines()
@@ -91,7 +91,7 @@ def test_a_table_says_what_was_not_run_and_which_rows_have_few_seeds(tmp_path: P
     assert shown[6] == "* fewer than three seeds, which rank nothing."
 
 
-def test_markdown_has_the_interval_the_verdict_and_the_baselines(tmp_path: Path) -> None:
+def test_markdown_has_the_interval_the_verdict_and_the_baselines(tmp_path):
     records = [
         {**one, "bag_of_words_accuracy": 0.4, "majority_accuracy": 0.1}
         for one in pairs((0.5, 0.61), (0.5, 0.62), (0.5, 0.63))
@@ -108,7 +108,7 @@ def test_markdown_has_the_interval_the_verdict_and_the_baselines(tmp_path: Path)
     )
 
 
-def test_baselines_of_the_data_stand_beside_runs_that_have_none(tmp_path: Path) -> None:
+def test_baselines_of_the_data_stand_beside_runs_that_have_none(tmp_path):
     of_data = {"task": "classify", "preset": "trec", "bag_of_words_accuracy": 0.8}
     (tmp_path / "baselines.jsonl").write_text(
         json.dumps({**of_data, "split": "test"})
@@ -121,7 +121,7 @@ def test_baselines_of_the_data_stand_beside_runs_that_have_none(tmp_path: Path) 
     assert found["quoted"].baselines == {}
 
 
-def test_validation_data_choose_from_the_grid(tmp_path: Path) -> None:
+def test_validation_data_choose_from_the_grid(tmp_path):
     """The runs of another combination are better on test data, and were not chosen."""
     rates = "[[table]]\ngrid.training.learning_rate = [0.1, 0.2]\n"
     text = FILE.replace("[[table]]\n", rates)
@@ -146,7 +146,7 @@ def test_validation_data_choose_from_the_grid(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("diverged", [0.1, 0.2])
-def test_a_combination_whose_run_diverged_is_not_chosen(diverged: float, tmp_path: Path) -> None:
+def test_a_combination_whose_run_diverged_is_not_chosen(diverged, tmp_path):
     text = FILE.replace("[[table]]\n", "[[table]]\ngrid.training.learning_rate = [0.1, 0.2]\n")
     records = [
         record(
@@ -162,7 +162,7 @@ def test_a_combination_whose_run_diverged_is_not_chosen(diverged: float, tmp_pat
     assert chosen is not None and chosen["training.learning_rate"] != diverged
 
 
-def test_runs_of_other_options_are_not_of_the_row(tmp_path: Path) -> None:
+def test_runs_of_other_options_are_not_of_the_row(tmp_path):
     changed = record("bilstm_soft", 0, 0.9, options={"model.dropout": 0.1})
     no_vectors = record("bilstm_soft", 1, 0.9, options={"data.vectors": ""})
     tuned = record("bilstm_soft", 2, 0.9)
@@ -170,7 +170,7 @@ def test_runs_of_other_options_are_not_of_the_row(tmp_path: Path) -> None:
     assert not lines(tmp_path, [changed, no_vectors, tuned])["soft"].runs
 
 
-def test_the_command_shows_the_named_tables(tmp_path: Path) -> None:
+def test_the_command_shows_the_named_tables(tmp_path):
     lines(tmp_path, pairs((0.5, 0.6)))
     file = str(tmp_path / "table.toml")
     done = CliRunner().invoke(cli, ["compare", file, "--show", "--tables", "one"])
@@ -179,13 +179,13 @@ def test_the_command_shows_the_named_tables(tmp_path: Path) -> None:
     assert "did you mean 'one'" in str(wrong.exception)
 
 
-def test_a_run_that_diverged_has_no_verdict_and_stays_in_the_mean(tmp_path: Path) -> None:
+def test_a_run_that_diverged_has_no_verdict_and_stays_in_the_mean(tmp_path):
     found = lines(tmp_path, pairs((0.5, 0.6), (0.5, float("nan")), (0.5, 0.6)))["gated"]
     assert found.difference is None and found.figures["accuracy"].text(4) == "nan ± nan"
 
 
 @pytest.mark.parametrize("name", ["task", "preset", "model", "seed", "split", "options", "command"])
-def test_a_line_that_is_no_record_is_named(name: str, tmp_path: Path) -> None:
+def test_a_line_that_is_no_record_is_named(name, tmp_path):
     damaged = record("bilstm_soft", 0, 0.5)
     del damaged[name]
     with pytest.raises(UserError, match=rf"runs\.jsonl, line 2: .*'{name}' is missing"):
@@ -195,12 +195,12 @@ def test_a_line_that_is_no_record_is_named(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "changed", [{"task": "none"}, {"preset": "none"}, {"command": "quasiattn 'train"}]
 )
-def test_a_record_of_what_there_is_not_is_named(changed: dict, tmp_path: Path) -> None:
+def test_a_record_of_what_there_is_not_is_named(changed, tmp_path):
     with pytest.raises(UserError, match=r"runs\.jsonl, line 1: not a record of a run"):
         lines(tmp_path, [{**record("bilstm_soft", 0, 0.5), **changed}])
 
 
-def test_measured_baselines_stand_beside_the_runs(tmp_path: Path) -> None:
+def test_measured_baselines_stand_beside_the_runs(tmp_path):
     rows = [
         {"task": "classify", "preset": "trec", "split": split, "bag_of_words_accuracy": accuracy}
         for split, accuracy in (("test", 0.75), ("validation", 0.5))
@@ -210,7 +210,7 @@ def test_measured_baselines_stand_beside_the_runs(tmp_path: Path) -> None:
     assert found["gated"].baselines == {"bag of words": 0.75}
 
 
-def test_word_vectors_change_the_usual_rate_of_a_row_and_of_its_records() -> None:
+def test_word_vectors_change_the_usual_rate_of_a_row_and_of_its_records():
     """The default rate without vectors got the records of the default rate with them."""
     preset = describe("pairs").presets["own"].for_model("decomposable")
     options = preset.with_overrides({"data.vectors": "glove.txt"}).options()

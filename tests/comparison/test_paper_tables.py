@@ -39,7 +39,7 @@ def every_table() -> Iterator[Table]:
         yield from of_file.values()
 
 
-def test_every_recorded_run_is_in_a_table() -> None:
+def test_every_recorded_run_is_in_a_table():
     known = {
         (table.records.name, row.with_settings(one).key(split))
         for table in every_table()
@@ -55,7 +55,7 @@ def test_every_recorded_run_is_in_a_table() -> None:
             assert (file.name, key_of(record)) in known, record["command"]
 
 
-def test_a_row_that_is_compared_has_a_row_with_the_same_seeds() -> None:
+def test_a_row_that_is_compared_has_a_row_with_the_same_seeds():
     compared = [
         line
         for file, of_file in tables().items()
@@ -68,7 +68,7 @@ def test_a_row_that_is_compared_has_a_row_with_the_same_seeds() -> None:
         assert line.difference is not None, line.row
 
 
-def test_trecqa_and_snli_are_compared_with_softmax_at_its_better_dropout() -> None:
+def test_trecqa_and_snli_are_compared_with_softmax_at_its_better_dropout():
     """Without it the lead on TrecQA was 3.8 points, and on SNLI 4.5."""
     for file, name, digits, mean in (
         ("coda.toml", "2-trecqa", 4, 0.0105),
@@ -82,7 +82,7 @@ def test_trecqa_and_snli_are_compared_with_softmax_at_its_better_dropout() -> No
     assert rows["CoDA"].row.against == better and table.figures["MAP"].sign == 1
 
 
-def test_every_attention_is_compared() -> None:
+def test_every_attention_is_compared():
     for table in tables()["attentions.toml"].values():
         if table.name != "multi30k-learned":
             assert {row.name for row in table.rows} == set(ATTENTIONS)

@@ -35,7 +35,7 @@ def record(run: Job, accuracy: float) -> dict[str, Any]:
     }
 
 
-def test_each_row_has_the_rate_that_is_best_for_it() -> None:
+def test_each_row_has_the_rate_that_is_best_for_it():
     made = plan(table({RATE: [0.001, 0.01]}))
     begun = []
     while (run := made.next()) is not None:
@@ -57,7 +57,7 @@ def test_each_row_has_the_rate_that_is_best_for_it() -> None:
     assert {len(made.records(row)) for row in made.rows} == {2} and not made.trainings()
 
 
-def test_no_test_figure_is_measured_while_a_rate_is_missing() -> None:
+def test_no_test_figure_is_measured_while_a_rate_is_missing():
     made = plan(table({RATE: [0.001, 0.01]}))
     runs = [made.next() for _ in range(4)]
     assert made.next() is None  # all four are begun, none is done
@@ -69,7 +69,7 @@ def test_no_test_figure_is_measured_while_a_rate_is_missing() -> None:
     assert made.chosen(made.rows[1]) is None
 
 
-def test_recorded_runs_are_not_trained_again() -> None:
+def test_recorded_runs_are_not_trained_again():
     first = plan(table({}))
     run = first.next()
     assert run is not None
@@ -78,7 +78,7 @@ def test_recorded_runs_are_not_trained_again() -> None:
     assert again.records(again.rows[0])[0]["accuracy"] == 0.5
 
 
-def test_a_failed_rate_is_not_chosen_and_a_failed_seed_is_told() -> None:
+def test_a_failed_rate_is_not_chosen_and_a_failed_seed_is_told():
     made = plan(table({RATE: [0.001, 0.01]}))
     while (run := made.next()) is not None:
         fails = "0.001" in run.path.name or run.path.name == "relu-0.01-1"

@@ -39,7 +39,7 @@ def do_all(jobs: list[str], tmp_path: Path, **options: Any) -> dict[str, Any]:
 
 
 @pytest.mark.long
-def test_failures_and_lost_processes_stop_no_other_job(tmp_path: Path) -> None:
+def test_failures_and_lost_processes_stop_no_other_job(tmp_path):
     found = do_all(["a", "fail", "die", "b", "c"], tmp_path, number=2)
     assert (
         isinstance(found["fail"], Failed) and str(found["fail"]) == "ValueError: a number is wrong"
@@ -52,13 +52,13 @@ def test_failures_and_lost_processes_stop_no_other_job(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_fresh_jobs_share_no_process(tmp_path: Path) -> None:
+def test_fresh_jobs_share_no_process(tmp_path):
     found = do_all(["a", "b"], tmp_path, number=1, fresh=True)
     assert found["a"].split()[2] != found["b"].split()[2]
 
 
 @pytest.mark.long
-def test_a_killed_parent_leaves_no_training_behind(tmp_path: Path) -> None:
+def test_a_killed_parent_leaves_no_training_behind(tmp_path):
     code = f"""
 import sys; sys.path[:0] = [{str(ROOT)!r}, {str(Path(__file__).parent)!r}]
 from pathlib import Path

@@ -6,7 +6,6 @@ import lzma
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -49,9 +48,7 @@ EVERY = [(builder, config.name) for builder in BUILDERS[1:] for config in builde
 
 
 @pytest.mark.parametrize(("builder", "config"), [(AgNewsPart, None), *EVERY])
-def test_missing_files_are_named_with_what_to_do(
-    builder: Any, config: str | None, tmp_path: Path
-) -> None:
+def test_missing_files_are_named_with_what_to_do(builder, config, tmp_path):
     def make() -> tfds.core.DatasetBuilder:
         return builder(config=config, data_dir=tmp_path)
 
@@ -71,7 +68,7 @@ def put_sentiment(folder: Path, labels: str, count: int) -> None:
 
 
 @pytest.mark.parametrize(("labels", "count"), [("fine", 5), ("binary", 2)])
-def test_sentiment_of_sentences_and_phrases(labels: str, count: int, tmp_path: Path) -> None:
+def test_sentiment_of_sentences_and_phrases(labels, count, tmp_path):
     put_sentiment(tmp_path, labels, count)
     for config, train in ((labels, "train"), (f"{labels}_phrases", "phrases.train")):
         builder = prepare(
@@ -85,7 +82,7 @@ def test_sentiment_of_sentences_and_phrases(labels: str, count: int, tmp_path: P
             assert int(text.split()[1]) % count == label
 
 
-def test_part_of_the_news(tmp_path: Path) -> None:
+def test_part_of_the_news(tmp_path):
     put(tmp_path, "ag_news/train_subset.tsv", ["label\tsource\ttext", "1\t6\ta b", "4\t1\tc"])
     put(tmp_path, "ag_news/test.tsv.xz", ["label\ttitle\tdescription", "2\tGame\tover now"])
     builder = prepare(lambda: AgNewsPart(data_dir=tmp_path), tmp_path)
@@ -138,15 +135,7 @@ def rows(pairs: TextPairs) -> list[tuple[bytes, bytes, int]]:
         ),
     ],
 )
-def test_pairs_to_classify(
-    config: str,
-    pattern: str,
-    splits: tuple[str, ...],
-    columns: str,
-    labels: tuple[str, ...],
-    classes: tuple[str, ...],
-    tmp_path: Path,
-) -> None:
+def test_pairs_to_classify(config, pattern, splits, columns, labels, classes, tmp_path):
     for split in splits:
         put(
             tmp_path,
@@ -166,7 +155,7 @@ def test_pairs_to_classify(
             assert first.decode() == f"{split} {numbers.get(classes[label], classes[label])}"
 
 
-def test_quora_is_split_by_the_first_question(tmp_path: Path) -> None:
+def test_quora_is_split_by_the_first_question(tmp_path):
     lines = ["id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate"]
     for number in range(600):
         lines.append(
@@ -182,7 +171,7 @@ def test_quora_is_split_by_the_first_question(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("as_list", [True, False])
-def test_dialogue(as_list: bool, tmp_path: Path) -> None:
+def test_dialogue(as_list, tmp_path):
     """The published files hold one list, others an object a line."""
     objects = [
         {"sentence1": "a", "sentence2": "b", "label": label, "triple1": ["i", "has", "x"]}
@@ -197,7 +186,7 @@ def test_dialogue(as_list: bool, tmp_path: Path) -> None:
         assert rows(pairs) == [(b"a", b"b", 0), (b"a", b"b", 1), (b"a", b"b", 2)]
 
 
-def test_wikiqa_as_published(tmp_path: Path) -> None:
+def test_wikiqa_as_published(tmp_path):
     for split in ("train", "dev", "test"):
         lines = ['Q1\tis "it ?\tD1\tTitle\tD1-0\tyes\t1\r', "Q2\twho\tD2\tTitle\tD2-0\the\t0\r"]
         put(tmp_path, f"WikiQACorpus/WikiQA-{split}.tsv", [WIKIQA + "\r", *lines])
@@ -207,7 +196,7 @@ def test_wikiqa_as_published(tmp_path: Path) -> None:
         assert sorted(pairs.groups) == [0, 1]
 
 
-def test_trecqa_with_either_training_file(tmp_path: Path) -> None:
+def test_trecqa_with_either_training_file(tmp_path):
     header = "question_id\tquestion\tsentence\tlabel\tin_clean"
     for split in ("train", "train-all", "dev", "test"):
         lines = [f"1\tq\t{split}\t1\t1", "2\tr\ta\t0\t0", "1\tq\tb\t0\t1"]
@@ -219,7 +208,7 @@ def test_trecqa_with_either_training_file(tmp_path: Path) -> None:
         assert len(set(made.splits["test"].groups)) == 2
 
 
-def test_ubuntu_groups(tmp_path: Path) -> None:
+def test_ubuntu_groups(tmp_path):
     other = {**GROUP, "id": "g2", "candidates": ["one"], "label": 0}
     for split in ("train", "dev", "test"):
         put(tmp_path, f"ubuntu-irc/groups.{split}.jsonl", [json.dumps(GROUP), json.dumps(other)])
@@ -247,9 +236,7 @@ def test_ubuntu_groups(tmp_path: Path) -> None:
         ({"label": True}, "the label is True: expected the index"),
     ],
 )
-def test_ubuntu_groups_that_cannot_be(
-    changed: dict[str, object], message: str, tmp_path: Path
-) -> None:
+def test_ubuntu_groups_that_cannot_be(changed, message, tmp_path):
     for split in ("train", "dev", "test"):
         lines = [json.dumps(GROUP), json.dumps({**GROUP, **changed})]
         put(tmp_path, f"ubuntu-irc/groups.{split}.jsonl", lines)
@@ -257,7 +244,7 @@ def test_ubuntu_groups_that_cannot_be(
         read(tmp_path, "ubuntu_irc")
 
 
-def test_ubuntu_as_published(tmp_path: Path) -> None:
+def test_ubuntu_as_published(tmp_path):
     put(
         tmp_path,
         "ubuntu_v2/train.csv",
@@ -285,7 +272,7 @@ def test_ubuntu_as_published(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("config", ["wikiqa", "quora_part"])
-def test_labels_that_cannot_be(config: str, tmp_path: Path) -> None:
+def test_labels_that_cannot_be(config, tmp_path):
     for split in ("train", "train_subset", "dev", "test"):
         put(
             tmp_path,
@@ -297,7 +284,7 @@ def test_labels_that_cannot_be(config: str, tmp_path: Path) -> None:
         read(tmp_path, config)
 
 
-def test_configs_to_rank() -> None:
+def test_configs_to_rank():
     assert [config.name for config in PairCorpus.BUILDER_CONFIGS if config.ranked] == RANKED
 
 
@@ -329,9 +316,7 @@ def test_configs_to_rank() -> None:
         ),
     ],
 )  # fmt: skip
-def test_published_counts(
-    config: str, pairs: dict[str, int], positive: dict[str, int], tmp_path: Path
-) -> None:
+def test_published_counts(config, pairs, positive, tmp_path):
     manual = PATH / ("raw" if config.endswith("_part") else "raw-qa")
     builder = PairCorpus(config=config, data_dir=tmp_path)
     builder.download_and_prepare(download_config=tfds.download.DownloadConfig(manual_dir=manual))
@@ -359,9 +344,7 @@ def sides(pairs: ParallelTexts) -> list[tuple[str, str]]:
         ("multi30k", ("train", "val", "test_2016_flickr"), ("en", "de"), ".gz"),
     ],
 )
-def test_corpus_of_a_file_a_language(
-    config: str, names: tuple[str, ...], languages: tuple[str, str], suffix: str, tmp_path: Path
-) -> None:
+def test_corpus_of_a_file_a_language(config, names, languages, suffix, tmp_path):
     folder = "multi30k" if config == "multi30k" else "iwslt15-envi"
     for name in names:
         for language in languages:
@@ -384,7 +367,7 @@ def test_corpus_of_a_file_a_language(
         translations(tmp_path, config, "fr", languages[0])
 
 
-def test_corpus_of_tables(tmp_path: Path) -> None:
+def test_corpus_of_tables(tmp_path):
     for name in ("train10k", "tst2012", "tst2013"):
         rows_of_table = [
             "en\tset\tvi",
@@ -398,7 +381,7 @@ def test_corpus_of_tables(tmp_path: Path) -> None:
     assert texts.dropped == dict.fromkeys(SPLITS, 2)
 
 
-def test_uneven_files_of_a_corpus_are_named(tmp_path: Path) -> None:
+def test_uneven_files_of_a_corpus_are_named(tmp_path):
     for name in ("train", "val", "test_2016_flickr"):
         for language, count in (("en", 3), ("de", 2)):
             put(tmp_path, f"multi30k/{name}.{language}", ["a"] * count)
@@ -416,9 +399,7 @@ def test_uneven_files_of_a_corpus_are_named(tmp_path: Path) -> None:
         ("iwslt15_envi_part", ("en", "vi"), (10_000, 1553, 1268)),
     ],
 )
-def test_published_pairs(
-    config: str, languages: tuple[str, str], sizes: tuple[int, ...], tmp_path: Path
-) -> None:
+def test_published_pairs(config, languages, sizes, tmp_path):
     builder = ParallelCorpus(config=config, data_dir=tmp_path)
     manual = tfds.download.DownloadConfig(manual_dir=PATH / "raw-qa")
     builder.download_and_prepare(download_config=manual)

@@ -7,7 +7,7 @@ import numpy as np
 from keras_quasiattn.lab.data import counted_letters
 
 
-def test_the_class_is_the_count_and_no_text_is_in_two_splits() -> None:
+def test_the_class_is_the_count_and_no_text_is_in_two_splits():
     made = counted_letters()
     seen: set[bytes] = set()
     for split in made.splits.values():
@@ -20,6 +20,6 @@ def test_the_class_is_the_count_and_no_text_is_in_two_splits() -> None:
         seen |= set(split.texts)
 
 
-def test_the_seed_decides() -> None:
+def test_the_seed_decides():
     one, same, other = (counted_letters(seed).splits["test"].texts for seed in (1, 1, 2))
     assert list(one) == list(same) and list(one) != list(other)

@@ -3,7 +3,6 @@
 import importlib
 import runpy
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def call(monkeypatch):
     def run(script: str, *arguments: str) -> None:
         path = ROOT / "examples" / script
         monkeypatch.syspath_prepend(path.parent)
@@ -26,9 +25,7 @@ def call(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return run
 
 
-def test_a_question_has_the_paragraphs_most_like_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_question_has_the_paragraphs_most_like_it(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(ROOT / "examples")
     retrieved = importlib.import_module("retrieved_paragraphs")
     paragraphs = [f"Nothing but number {word}." for word in ("one", "two", "three", "four")]
@@ -50,11 +47,8 @@ def test_a_question_has_the_paragraphs_most_like_it(
 
 
 def test_paragraphs_that_cannot_be_found_are_an_error_of_one_line(
-    call: Callable[..., None],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    call, monkeypatch, tmp_path, capsys
+):
     monkeypatch.setenv("QUASIATTN_DATA_DIR", str(tmp_path / "data"))
     for code, error in ((1, "squad11/train.jsonl is not in"), (2, "has a file of test; name")):
         with pytest.raises(SystemExit) as stopped:
@@ -64,7 +58,7 @@ def test_paragraphs_that_cannot_be_found_are_an_error_of_one_line(
         (tmp_path / "test.jsonl").touch()
 
 
-def test_a_text_is_one_row_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_is_one_row_of_the_table(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "examples")
     own = importlib.import_module("own_tables")
     texts = LabelledTexts(np.array([b"one\ttwo", b"three\nfour "], object), np.array([1, 0]))

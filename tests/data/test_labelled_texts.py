@@ -37,7 +37,7 @@ def held_out(made: LabelledTexts, share: float = 0.2) -> set[bytes]:
     )
 
 
-def test_classes_and_texts_of_files(tmp_path: Path) -> None:
+def test_classes_and_texts_of_files(tmp_path):
     train = tiny_texts.write(tmp_path / "train.tsv", [("a", "no"), ("b", " yes "), ("c", "no")])
     test = tiny_texts.write(tmp_path / "test.tsv", [("d", "yes")])
     read = texts_from_files({"train": train, "test": test})
@@ -49,7 +49,7 @@ def test_classes_and_texts_of_files(tmp_path: Path) -> None:
     assert texts_from_files({"train": train, "test": test}).version != read.version
 
 
-def test_numbers_are_classes_in_their_own_order(tmp_path: Path) -> None:
+def test_numbers_are_classes_in_their_own_order(tmp_path):
     train = tiny_texts.write(
         tmp_path / "train.tsv", [(label, label) for label in ("10", "9", "-1")]
     )
@@ -68,9 +68,7 @@ def test_numbers_are_classes_in_their_own_order(tmp_path: Path) -> None:
         ([("a", "x"), ("b", "x")], [("c", "x")], "train.tsv has only the label 'x'"),
     ],
 )
-def test_labels_that_cannot_be(
-    train: list[tuple[str, str]], test: list[tuple[str, str]], message: str, tmp_path: Path
-) -> None:
+def test_labels_that_cannot_be(train, test, message, tmp_path):
     files = {"train": tiny_texts.write(tmp_path / "train.tsv", train)}
     if test:
         files["test"] = tiny_texts.write(tmp_path / "test.tsv", test)
@@ -78,7 +76,7 @@ def test_labels_that_cannot_be(
         texts_from_files(files)
 
 
-def test_held_out_texts_stay_the_same_when_others_come() -> None:
+def test_held_out_texts_stay_the_same_when_others_come():
     few, more = [f"text {n}" for n in range(200)], [f"text {n}" for n in range(400)]
     chosen = held_out(texts(*few))
     assert len(chosen) == pytest.approx(40, abs=20)
@@ -86,7 +84,7 @@ def test_held_out_texts_stay_the_same_when_others_come() -> None:
     assert chosen < held_out(texts(*few), share=0.6)
 
 
-def test_equal_texts_stay_together() -> None:
+def test_equal_texts_stay_together():
     made = LabelledTextSet(
         ("a",), {"train": texts(*(f"{n % 50}" for n in range(300)))}, "v"
     ).with_validation(0.3)
@@ -94,13 +92,13 @@ def test_equal_texts_stay_together() -> None:
     assert len(made.splits["train"]) + len(made.splits["validation"]) == 300
 
 
-def test_own_validation_split_is_kept() -> None:
+def test_own_validation_split_is_kept():
     made = LabelledTextSet(("a",), {"train": texts("a"), "validation": texts("b")}, "v")
     assert made.with_validation(0.5) is made
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0, 1e-9])
-def test_share_that_leaves_one_side_empty(share: float) -> None:
+def test_share_that_leaves_one_side_empty(share):
     made = LabelledTextSet(("a",), {"train": texts("a", "b")}, "v")
     with pytest.raises(
         UserError, match="data.validation_share is .*: this leaves . of 2 texts for validation"
@@ -108,7 +106,7 @@ def test_share_that_leaves_one_side_empty(share: float) -> None:
         made.with_validation(share)
 
 
-def test_labels_of_five_thousand_digits_ended_in_a_traceback(tmp_path: Path) -> None:
+def test_labels_of_five_thousand_digits_ended_in_a_traceback(tmp_path):
     long = "9" * 5000
     tiny_texts.write(tmp_path / "a.tsv", [("one", long), ("two", "10"), ("three", "9")])
     assert texts_from_files({"train": tmp_path / "a.tsv"}).classes == ("10", "9", long)
@@ -129,9 +127,7 @@ READERS = [read_texts, read_table_of_pairs]
 
 
 @pytest.mark.parametrize("read", READERS)
-def test_labels_that_differ_in_case_or_spaces_were_classes_without_a_word(
-    read: Any, tmp_path: Path
-) -> None:
+def test_labels_that_differ_in_case_or_spaces_were_classes_without_a_word(read, tmp_path):
     labels = ["pos", "Pos ", "neg", "pos", " POS", "very  good", "very good", "Neu", "stra\u00dfe"]
     with pytest.warns(DataWarning) as caught:
         read(tmp_path, [*labels, "STRASSE"])
@@ -148,7 +144,7 @@ def test_labels_that_differ_in_case_or_spaces_were_classes_without_a_word(
 
 
 @pytest.mark.parametrize("read", READERS)
-def test_a_hash_held_out_a_whole_class_without_a_word(read: Any, tmp_path: Path) -> None:
+def test_a_hash_held_out_a_whole_class_without_a_word(read, tmp_path):
     made = read(tmp_path, ["rare", *["one", "two"] * 200])
     told = 0
     for fold in range(4):
@@ -182,7 +178,7 @@ FORMS: dict[str, tuple[Any, dict[str, str]]] = {
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_the_version_had_a_hash_that_no_file_has(name: str, tmp_path: Path) -> None:
+def test_the_version_had_a_hash_that_no_file_has(name, tmp_path):
     """With a file for validation or test, it was the hash of all files together."""
     read, parts = FORMS[name]
     files: dict[str, Any] = {}
@@ -203,7 +199,7 @@ def test_the_version_had_a_hash_that_no_file_has(name: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("rows", [1, 40])
-def test_advice_on_identical_texts_could_not_help(rows: int) -> None:
+def test_advice_on_identical_texts_could_not_help(rows):
     made = LabelledTextSet(("a", "b"), {"train": texts(*["same"] * rows)}, "v")
     for name in ("validation", "test"):
         with pytest.raises(UserError, match="one text in all rows .*; name a .* file$") as caught:

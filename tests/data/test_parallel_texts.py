@@ -31,7 +31,7 @@ def rows(pairs: ParallelTexts) -> list[tuple[str, str]]:
     return [(s.decode(), t.decode()) for s, t in zip(pairs.source, pairs.target, strict=True)]
 
 
-def test_sets_of_tfds_are_read_by_their_languages(tmp_path: Path) -> None:
+def test_sets_of_tfds_are_read_by_their_languages(tmp_path):
     with tfds.testing.mock_data(num_examples=4):
         builder = tfds.builder("ted_hrlr_translate/pt_to_en", data_dir=tmp_path)
         texts = parallel_from_tfds(builder, SPLITS, "pt", "en")
@@ -50,7 +50,7 @@ def own(folder: Path) -> dict[str, tuple[Path, Path]]:
     }
 
 
-def test_two_files_of_ones_own(tmp_path: Path) -> None:
+def test_two_files_of_ones_own(tmp_path):
     texts = parallel_from_files(own(tmp_path))
     assert rows(texts.splits["train"]) == [("one", "eins"), ("three", "drei")]
     assert rows(texts.splits["test"]) == [("世界", "Welt")]
@@ -60,7 +60,7 @@ def test_two_files_of_ones_own(tmp_path: Path) -> None:
     assert parallel_from_files(files).version != texts.version
 
 
-def test_files_without_a_usable_pair_are_named(tmp_path: Path) -> None:
+def test_files_without_a_usable_pair_are_named(tmp_path):
     pair = (put(tmp_path, "a.en", ["a", "b", ""]), put(tmp_path, "a.de", ["", "\t", "c"]))
     with pytest.raises(
         UserError, match=r"the train split of a\.en .* has no usable pair: in every"
@@ -68,7 +68,7 @@ def test_files_without_a_usable_pair_are_named(tmp_path: Path) -> None:
         parallel_from_files({"train": pair})
 
 
-def test_long_sentences_leave_training_alone(tmp_path: Path) -> None:
+def test_long_sentences_leave_training_alone(tmp_path):
     lines = ["a b", "word " * 10_000, "c", "d"]
     pair = (put(tmp_path, "s", lines), put(tmp_path, "t", ["x", "y", "z " * 5, "z " * 4]))
     texts = parallel_from_files({"train": pair, "test": pair})

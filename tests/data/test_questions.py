@@ -46,7 +46,7 @@ def write(file: Path, *lines: Any) -> Path:
     return file
 
 
-def test_squad_is_read_with_places_in_bytes(tmp_path: Path) -> None:
+def test_squad_is_read_with_places_in_bytes(tmp_path):
     context = "Él vive en Zürich."
     file = write(
         tmp_path / "a.json",
@@ -56,10 +56,7 @@ def test_squad_is_read_with_places_in_bytes(tmp_path: Path) -> None:
     assert texts.starts.tolist() == [12, 0] and texts.ends.tolist() == [19, 3]
     assert [
         p[s:e].decode() for p, s, e in zip(texts.passages, texts.starts, texts.ends, strict=True)
-    ] == [
-        "Zürich",
-        "Él",
-    ]
+    ] == ["Zürich", "Él"]
     assert texts.answers.tolist() == [("Zürich",), ("Él",)]
 
 
@@ -74,7 +71,7 @@ def test_squad_is_read_with_places_in_bytes(tmp_path: Path) -> None:
         ("Ein Café", "café", 4),
     ],
 )
-def test_answers_are_found_as_whole_words(context: str, answer: str, start: int) -> None:
+def test_answers_are_found_as_whole_words(context, answer, start):
     assert find_answer(context, answer) == start
 
 
@@ -126,9 +123,7 @@ FORMS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_questions_without_an_answer_and_other_programs_forms_were_refused(
-    form: str, tmp_path: Path
-) -> None:
+def test_questions_without_an_answer_and_other_programs_forms_were_refused(form, tmp_path):
     rows = [{**ASKED, **one} for one in (*ANSWERS, *NO_ANSWERS)]
     file = tmp_path / form
     file.write_bytes(FORMS[form](*rows).encode())
@@ -145,7 +140,7 @@ def test_questions_without_an_answer_and_other_programs_forms_were_refused(
     assert scores["exact_match"] == scores["f1"] == len(NO_ANSWERS) / len(test)
 
 
-def test_an_answer_that_does_not_occur_stays_the_right_one(tmp_path: Path) -> None:
+def test_an_answer_that_does_not_occur_stays_the_right_one(tmp_path):
     row = {**ASKED, "answers": {"text": ["Bern"], "answer_start": [-1]}}
     file = write(tmp_path / "a.jsonl", row, {**ASKED, "answers": RIGHT})
     read = questions_from_files({"train": file, "test": file})
@@ -153,7 +148,7 @@ def test_an_answer_that_does_not_occur_stays_the_right_one(tmp_path: Path) -> No
     assert read.splits["test"].answers[0] == ("Bern",)
 
 
-def test_only_questions_without_an_answer_are_nothing_to_train_on(tmp_path: Path) -> None:
+def test_only_questions_without_an_answer_are_nothing_to_train_on(tmp_path):
     file = write(tmp_path / "a.json", squad((CONTEXT, [asked("x", "q")])))
     with pytest.raises(UserError, match="no training passage of a.json.* contains the answer"):
         questions_from_files({"train": file})
@@ -179,7 +174,7 @@ BAD_SQUAD = [
 
 
 @pytest.mark.parametrize(("text", "message"), BAD_SQUAD)
-def test_broken_squad_names_file_and_record(text: str, message: str, tmp_path: Path) -> None:
+def test_broken_squad_names_file_and_record(text, message, tmp_path):
     file = write(tmp_path / "broken.json", text)
     with pytest.raises(UserError, match=f"{re.escape(str(file))}, {message}"):
         list(read_squad(file))
@@ -207,13 +202,13 @@ def test_broken_squad_names_file_and_record(text: str, message: str, tmp_path: P
         ([{**LINE, "context": 3}], "record 1: the passages must be a list of texts"),
     ],
 )
-def test_broken_lines_name_file_and_record(lines: list[Any], message: str, tmp_path: Path) -> None:
+def test_broken_lines_name_file_and_record(lines, message, tmp_path):
     file = write(tmp_path / "broken.jsonl", *lines)
     with pytest.raises(UserError, match=f"{re.escape(str(file))}, {message}"):
         list(read_question_lines(file))
 
 
-def test_answers_are_looked_for_where_no_place_is_given(tmp_path: Path) -> None:
+def test_answers_are_looked_for_where_no_place_is_given(tmp_path):
     found = {
         "question": "q",
         "passages": ["Nothing here.", "In ZÜRICH it is"],
@@ -245,7 +240,7 @@ def quasar(folder: Path) -> tuple[Path, Path]:
     return write(folder / "questions.json", *questions), write(folder / "contexts.json", *contexts)
 
 
-def test_quasar_t_joins_its_passages_and_finds_the_answer(tmp_path: Path) -> None:
+def test_quasar_t_joins_its_passages_and_finds_the_answer(tmp_path):
     questions, contexts = quasar(tmp_path)
     first, second = read_quasar(questions, contexts)
     assert (first.id, first.context, first.starts) == ("s3q1", "A song by ABBA .\nAbba again", [10])
@@ -267,7 +262,7 @@ def search_qa(folder: Path) -> Path:
     return write(folder / "000002.json", {**row, "search_results": []}).parent
 
 
-def test_search_qa_takes_the_snippets_that_there_are(tmp_path: Path) -> None:
+def test_search_qa_takes_the_snippets_that_there_are(tmp_path):
     first, second = read_search_qa(search_qa(tmp_path))
     assert (first.context, first.starts) == ("The capital is Oslo .", [15])
     assert (second.context, second.starts) == ("", [-1])
@@ -279,7 +274,7 @@ def test_search_qa_takes_the_snippets_that_there_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("config", ["squad", "squad_lines", "quasar_t_short", "search_qa"])
-def test_every_corpus_is_built_from_its_files(config: str, tmp_path: Path) -> None:
+def test_every_corpus_is_built_from_its_files(config, tmp_path):
     manual = tmp_path / "downloads" / "manual"
     for ours, quasars, searched in (
         ("train", "train", "train"),

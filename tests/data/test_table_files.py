@@ -17,7 +17,7 @@ def read(folder: Path, name: str, content: str) -> list[tuple[int, dict[str, str
     return list(read_table(folder / name, COLUMNS))
 
 
-def test_tsv_parts_rows_at_newlines_alone_and_quotes_nothing(tmp_path: Path) -> None:
+def test_tsv_parts_rows_at_newlines_alone_and_quotes_nothing(tmp_path):
     rows = read(
         tmp_path, "a.tsv", 'label\tid\ttext\n1\tx\the said "no\n2\ty\tone\u0085line\n3\tz\t\r\n'
     )
@@ -28,12 +28,12 @@ def test_tsv_parts_rows_at_newlines_alone_and_quotes_nothing(tmp_path: Path) -> 
     ]
 
 
-def test_csv_fields_may_be_quoted_and_hold_newlines(tmp_path: Path) -> None:
+def test_csv_fields_may_be_quoted_and_hold_newlines(tmp_path):
     rows = read(tmp_path, "a.csv", 'text,label\n"a, ""b""\nc",1\r\nd,2\n')
     assert rows == [(3, {"text": 'a, "b"\nc', "label": "1"}), (4, {"text": "d", "label": "2"})]
 
 
-def test_jsonl_gives_texts_and_numbers(tmp_path: Path) -> None:
+def test_jsonl_gives_texts_and_numbers(tmp_path):
     rows = read(
         tmp_path,
         "a.jsonl",
@@ -42,12 +42,12 @@ def test_jsonl_gives_texts_and_numbers(tmp_path: Path) -> None:
     assert rows == [(1, {"text": "a\nb", "label": "1"}), (3, {"text": "", "label": "no"})]
 
 
-def test_jsonl_may_hold_lists(tmp_path: Path) -> None:
+def test_jsonl_may_hold_lists(tmp_path):
     rows = read(tmp_path, "a.jsonl", '[{"text": "a", "label": 1}, {"text": "b", "label": 2}]\n')
     assert rows == [(1, {"text": "a", "label": "1"}), (1, {"text": "b", "label": "2"})]
 
 
-def test_parquet(tmp_path: Path) -> None:
+def test_parquet(tmp_path):
     table = pyarrow.table({"text": ["a\nb", "naïve"], "x": [0.5, None], "label": [1, 2]})
     pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
     assert list(read_table(tmp_path / "a.parquet", COLUMNS)) == [
@@ -61,7 +61,7 @@ def test_parquet(tmp_path: Path) -> None:
         list(read_table(tmp_path / "b.parquet", COLUMNS))
 
 
-def test_columns_that_need_not_be_there(tmp_path: Path) -> None:
+def test_columns_that_need_not_be_there(tmp_path):
     (tmp_path / "a.tsv").write_text("id\ttext\n1\ta\n")
     assert list(read_table(tmp_path / "a.tsv", ["text"], optional=["id", "x"])) == [
         (2, {"text": "a", "id": "1"})
@@ -71,7 +71,7 @@ def test_columns_that_need_not_be_there(tmp_path: Path) -> None:
     assert rows == [{"text": "a", "id": "1"}, {"text": "b"}]
 
 
-def test_a_column_that_is_there_twice_is_not_guessed(tmp_path: Path) -> None:
+def test_a_column_that_is_there_twice_is_not_guessed(tmp_path):
     for name, content in (
         ("a.tsv", "text\tlabel\ttext\na\t1\tb\n"),
         ("a.csv", "text,label,text\na,1,b\n"),
@@ -90,7 +90,7 @@ def test_a_column_that_is_there_twice_is_not_guessed(tmp_path: Path) -> None:
     ]
 
 
-def test_two_columns_of_one_name(tmp_path: Path) -> None:
+def test_two_columns_of_one_name(tmp_path):
     (tmp_path / "a.tsv").write_text("text\tlabel\na\t1\n")
     with pytest.raises(UserError, match="columns 'text' and 'label' are both 'label' in .*a.tsv"):
         list(read_table(tmp_path / "a.tsv", COLUMNS, names={"text": "label"}))
@@ -98,14 +98,14 @@ def test_two_columns_of_one_name(tmp_path: Path) -> None:
         columns_of("text=a,text=b")
 
 
-def test_quoted_tsv(tmp_path: Path) -> None:
+def test_quoted_tsv(tmp_path):
     (tmp_path / "a.tsv").write_text('text\tlabel\n"a ""b""\nc\td"\t1\n')
     assert list(read_table(tmp_path / "a.tsv", COLUMNS, quoted=True)) == [
         (3, {"text": 'a "b"\nc\td', "label": "1"})
     ]
 
 
-def test_parallel_files(tmp_path: Path) -> None:
+def test_parallel_files(tmp_path):
     files = {name: tmp_path / name for name in ("first", "second")}
     files["first"].write_bytes("a\u0085b\r\n\nc".encode())
     files["second"].write_bytes(b"1\n2\n3\n")
@@ -155,13 +155,13 @@ def test_parallel_files(tmp_path: Path) -> None:
         ("a.tsv.gz", "a\n", "a.tsv.gz is damaged"),
     ],
 )
-def test_error_names_file_and_line(name: str, content: str, message: str, tmp_path: Path) -> None:
+def test_error_names_file_and_line(name, content, message, tmp_path):
     with pytest.raises(UserError, match=message) as caught:
         read(tmp_path, name, content)
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(UserError, match="cannot read .*none.tsv: No such file"):
         list(read_table(tmp_path / "none.tsv", COLUMNS))
     (tmp_path / "a.tsv").write_bytes(b"text\tlabel\n\xff\t1\n")
@@ -169,18 +169,18 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         list(read_table(tmp_path / "a.tsv", COLUMNS))
 
 
-def test_a_byte_order_mark_was_part_of_the_first_column(tmp_path: Path) -> None:
+def test_a_byte_order_mark_was_part_of_the_first_column(tmp_path):
     assert read(tmp_path, "a.tsv", "\ufefftext\tlabel\nwho\tHUM\n") == [
         (2, {"text": "who", "label": "HUM"})
     ]
 
 
-def test_a_csv_field_of_more_than_128_kibibytes_was_refused(tmp_path: Path) -> None:
+def test_a_csv_field_of_more_than_128_kibibytes_was_refused(tmp_path):
     ((_, row),) = read(tmp_path, "a.csv", f"text,label\n{'x' * 200_000},HUM\n")
     assert len(row["text"]) == 200_000
 
 
-def test_half_a_surrogate_pair_ended_in_a_traceback(tmp_path: Path) -> None:
+def test_half_a_surrogate_pair_ended_in_a_traceback(tmp_path):
     line = '{"text": "\\ud800", "label": "HUM"}\n'
     with pytest.raises(
         UserError, match="a.jsonl, line 1: invalid Unicode escape: unpaired surrogate"
@@ -196,9 +196,7 @@ SHEET = [["text", "x", "label"], ["a; b, c", "1", "d"], ['say "no"', "2", "e"]]
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be"])
 @pytest.mark.parametrize("ending", [".csv", ".txt"])
-def test_tables_as_spreadsheets_write_them(
-    delimiter: str, encoding: str, ending: str, tmp_path: Path
-) -> None:
+def test_tables_as_spreadsheets_write_them(delimiter, encoding, ending, tmp_path):
     file = tmp_path / f"a{ending}"
     with file.open("w", encoding=encoding, newline="") as stream:
         stream.write("\ufeff" if encoding == "utf-16-be" else "")
@@ -209,12 +207,12 @@ def test_tables_as_spreadsheets_write_them(
     ]
 
 
-def test_a_first_line_that_names_the_delimiter(tmp_path: Path) -> None:
+def test_a_first_line_that_names_the_delimiter(tmp_path):
     (tmp_path / "a.csv").write_text("sep=|\r\ntext|label\r\na,b|c\r\n")
     assert list(read_table(tmp_path / "a.csv", COLUMNS)) == [(3, {"text": "a,b", "label": "c"})]
 
 
-def test_columns_of_other_names(tmp_path: Path) -> None:
+def test_columns_of_other_names(tmp_path):
     (tmp_path / "a.tsv").write_text("review\tlabel\ttext\na\tb\tc\n")
     names = {"text": "review"}
     assert list(read_table(tmp_path / "a.tsv", COLUMNS, names=names)) == [
@@ -237,9 +235,7 @@ ENDS = ["\n", "\r\n", "\r"]
 @pytest.mark.parametrize("end", ENDS, ids=repr)
 @pytest.mark.parametrize("name", ["a.tsv", "a.csv", "a.txt"])
 @pytest.mark.parametrize("last", [True, False])
-def test_carriage_returns_that_end_lines_were_a_traceback(
-    name: str, end: str, last: bool, tmp_path: Path
-) -> None:
+def test_carriage_returns_that_end_lines_were_a_traceback(name, end, last, tmp_path):
     parting = "," if name.endswith("csv") else "\t"
     lines = [parting.join(fields) for fields in (("text", "label"), ("a b", "1"), ("", "2"))]
     assert read(tmp_path, name, end.join(lines) + end * last) == [
@@ -249,7 +245,7 @@ def test_carriage_returns_that_end_lines_were_a_traceback(
 
 
 @pytest.mark.parametrize("end", ENDS, ids=repr)
-def test_carriage_returns_in_other_files(end: str, tmp_path: Path) -> None:
+def test_carriage_returns_in_other_files(end, tmp_path):
     lines = ['{"text": "a", "label": 1}', '{"text": "b", "label": 2}']
     assert [row["text"] for _, row in read(tmp_path, "a.jsonl", end.join(lines))] == ["a", "b"]
     files = {name: tmp_path / name for name in ("first", "second")}
@@ -258,14 +254,12 @@ def test_carriage_returns_in_other_files(end: str, tmp_path: Path) -> None:
     assert [row["first"] for _, row in read_parallel(files)] == ["a", "", "b"]
 
 
-def test_a_carriage_return_within_a_line_is_text_where_lines_end_at_newlines(
-    tmp_path: Path,
-) -> None:
+def test_a_carriage_return_within_a_line_is_text_where_lines_end_at_newlines(tmp_path):
     assert read(tmp_path, "a.tsv", "text\tlabel\na\rb\t1\n")[0][1]["text"] == "a\rb"
 
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.csv", "a.txt"])
-def test_a_first_line_of_more_than_128_kibibytes_was_a_traceback(name: str, tmp_path: Path) -> None:
+def test_a_first_line_of_more_than_128_kibibytes_was_a_traceback(name, tmp_path):
     csv.field_size_limit(131_072)  # as in a new process
     parting = "," if name.endswith("csv") else "\t"
     header, row = parting.join(["text", "label", "x" * 200_000]), parting.join(["a", "1", ""])
@@ -276,7 +270,7 @@ def test_a_first_line_of_more_than_128_kibibytes_was_a_traceback(name: str, tmp_
 
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.csv", "a.txt"])
-def test_null_characters(name: str, tmp_path: Path) -> None:
+def test_null_characters(name, tmp_path):
     parting = "," if name.endswith("csv") else "\t"
     content = f"text{parting}label\na\0b{parting}1\n"
     try:
@@ -288,7 +282,7 @@ def test_null_characters(name: str, tmp_path: Path) -> None:
         list(read_table(tmp_path / name, COLUMNS))
 
 
-def test_a_quote_that_is_not_closed_names_the_line_that_opens_it(tmp_path: Path) -> None:
+def test_a_quote_that_is_not_closed_names_the_line_that_opens_it(tmp_path):
     with pytest.raises(UserError, match=r"a.csv, line 3: .* \(up to line 5\)"):
         read(tmp_path, "a.csv", 'text,label\na,1\n"b,1\nc,1\nd,1\n')
 
@@ -299,9 +293,7 @@ TEXTS = ["plain", "tab\there", "line\nbreak", 'say "no"', '"', '"all"', "cr\r\nl
 @pytest.mark.parametrize("everything", [True, False])
 @pytest.mark.parametrize("end", ENDS[:2], ids=repr)
 @pytest.mark.parametrize("texts", [TEXTS, *([text, "x"] for text in TEXTS)], ids=repr)
-def test_a_tsv_reads_as_pandas_wrote_it(
-    texts: list[str], end: str, everything: bool, tmp_path: Path
-) -> None:
+def test_a_tsv_reads_as_pandas_wrote_it(texts, end, everything, tmp_path):
     """It writes with Python's csv, which quotes what needs it, or all."""
     file = tmp_path / "a.tsv"
     how = csv.QUOTE_ALL if everything else csv.QUOTE_MINIMAL
@@ -330,13 +322,13 @@ def test_a_tsv_reads_as_pandas_wrote_it(
     ],
     ids=repr,
 )
-def test_quotes_that_no_program_wrote_are_text(texts: list[str], tmp_path: Path) -> None:
+def test_quotes_that_no_program_wrote_are_text(texts, tmp_path):
     rows = read(tmp_path, "a.tsv", "\n".join(["text\tlabel", *(f"{text}\t1" for text in texts)]))
     assert [row["text"] for _, row in rows] == texts
     assert [number for number, _ in rows] == [2 + place for place in range(len(texts))]
 
 
-def test_line_numbers_and_errors_of_a_quoted_tsv(tmp_path: Path) -> None:
+def test_line_numbers_and_errors_of_a_quoted_tsv(tmp_path):
     begin = 'text\tlabel\n"a\n\tb"\t1\n'
     assert [number for number, _ in read(tmp_path, "a.tsv", f"{begin}c\t1\n")] == [3, 4]
     with pytest.raises(UserError, match=r"a.tsv, line 4: 1 fields, expected 2"):
@@ -360,9 +352,7 @@ WORDS = [
 
 
 @pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL, None])
-def test_a_break_within_a_quoted_field_split_a_row_that_also_has_a_tab(
-    quoting: int | None, tmp_path: Path
-) -> None:
+def test_a_break_within_a_quoted_field_split_a_row_that_also_has_a_tab(quoting, tmp_path):
     """The parts then had as many fields as rows have, and the file passed for one of no quotes."""
     draw = random.Random(0)
     plain = [word for word in WORDS if "\t" not in word and "\n" not in word]

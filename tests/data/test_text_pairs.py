@@ -40,7 +40,7 @@ def questions(pairs: TextPairs) -> dict[bytes, list[tuple[bytes, int]]]:
     return found
 
 
-def test_pairs_of_a_table(tmp_path: Path) -> None:
+def test_pairs_of_a_table(tmp_path):
     train = put(
         tmp_path,
         "train.csv",
@@ -69,12 +69,12 @@ def test_pairs_of_a_table(tmp_path: Path) -> None:
         ("first\tsecond\tlabel\na\tb\t-\n", "train.tsv has no labels: every row has '-'"),
     ],
 )
-def test_pairs_that_cannot_be(content: str, message: str, tmp_path: Path) -> None:
+def test_pairs_that_cannot_be(content, message, tmp_path):
     with pytest.raises(UserError, match=message):
         pairs_from_files({"train": put(tmp_path, "train.tsv", content)})
 
 
-def test_order_of_the_rows_moves_no_candidate(tmp_path: Path) -> None:
+def test_order_of_the_rows_moves_no_candidate(tmp_path):
     lines = [
         "q\ta\t1\n",
         "q\tb\t0\n",
@@ -95,7 +95,7 @@ def test_order_of_the_rows_moves_no_candidate(tmp_path: Path) -> None:
         assert questions(read.splits["test"]) == expected and read.classes == ("0", "1")
 
 
-def test_questions_by_their_name(tmp_path: Path) -> None:
+def test_questions_by_their_name(tmp_path):
     lines = ["question_id\tquestion\tcandidate\tlabel", "1\tq\ta\t1", "2\tq\tb\t0", "1\tq\tc\t0"]
     read = ranked_pairs_from_files({"train": put(tmp_path, "a.tsv", "\n".join(lines) + "\n")})
     assert read.splits["train"].groups.tolist() == [0, 1, 0]
@@ -114,12 +114,12 @@ def test_questions_by_their_name(tmp_path: Path) -> None:
         (RANKED + "q\ta\t\n", "a.tsv, line 2: the label is ''"),
     ],
 )
-def test_rankings_that_cannot_be(content: str, message: str, tmp_path: Path) -> None:
+def test_rankings_that_cannot_be(content, message, tmp_path):
     with pytest.raises(UserError, match=message):
         ranked_pairs_from_files({"test": put(tmp_path, "a.tsv", content)})
 
 
-def test_clicks(tmp_path: Path) -> None:
+def test_clicks(tmp_path):
     lines = [
         "query\tquestion\tctr",
         "a\tb\t0.29",
@@ -145,7 +145,7 @@ def test_clicks(tmp_path: Path) -> None:
         pairs_from_click_log({"train": file})
 
 
-def test_questions_are_held_out_whole(tmp_path: Path) -> None:
+def test_questions_are_held_out_whole(tmp_path):
     lines = [f"question {number % 40}\tcandidate {number}\t{number % 2}\n" for number in range(200)]
     read = ranked_pairs_from_files({"train": put(tmp_path, "a.tsv", RANKED + "".join(lines))})
     made = read.with_validation(0.3)
@@ -178,7 +178,7 @@ class PremisesWithGaps(tfds.core.GeneratorBasedBuilder):
             yield number, {"premise": f"p{number}", "hypothesis": f"h{number}", "label": label}
 
 
-def test_pairs_of_tfds(tmp_path: Path) -> None:
+def test_pairs_of_tfds(tmp_path):
     builder = prepare(lambda: PremisesWithGaps(data_dir=tmp_path), tmp_path)
     read = pairs_from_tfds(
         builder, {"train": "train", "validation": "validation_matched"}, "premise", "hypothesis"
@@ -206,6 +206,6 @@ def test_pairs_of_tfds(tmp_path: Path) -> None:
         ("glue/qqp", ("question1", "question2")),
     ],
 )
-def test_keys_of_the_sets_that_tfds_has(name: str, keys: tuple[str, str], tmp_path: Path) -> None:
+def test_keys_of_the_sets_that_tfds_has(name, keys, tmp_path):
     features = tfds.builder(name, data_dir=tmp_path).info.features
     assert {*keys, "label"} <= set(features) and features["label"].num_classes >= 2

@@ -48,7 +48,7 @@ def dataset(named: bool) -> Any:
         lambda: [{"text": text, "label": int(label)} for text, label in ROWS],
     ],
 )
-def test_a_table_is_what_training_reads(make: Any, tmp_path: Path) -> None:
+def test_a_table_is_what_training_reads(make, tmp_path):
     file = write_table(make(), tmp_path / "mine.jsonl")
     rows = [(row["text"], row["label"]) for _, row in read_table(file, ("text", "label"))]
     assert rows == ROWS
@@ -68,9 +68,7 @@ def test_a_table_is_what_training_reads(make: Any, tmp_path: Path) -> None:
         (tf.data.Dataset.range(2).batch(2).map(lambda x: {"text": x}), "a.jsonl", "row 1 has"),
     ],
 )
-def test_what_is_no_table_leaves_the_file_alone(
-    rows: Any, name: str, message: str, tmp_path: Path
-) -> None:
+def test_what_is_no_table_leaves_the_file_alone(rows, name, message, tmp_path):
     (tmp_path / "a.jsonl").write_text("old")
     with pytest.raises(UserError, match=message):
         write_table(rows, tmp_path / name)
@@ -123,7 +121,7 @@ DAY = datetime.date(2020, 1, 2)
     ],
     ids=named,
 )
-def test_what_was_written_is_read_back(value: Any, text: str, tmp_path: Path) -> None:
+def test_what_was_written_is_read_back(value, text, tmp_path):
     file = write_table([{"text": value, "label": value, "x": value}], tmp_path / "mine.jsonl")
     ((_, row),) = read_table(file, ("text", "label"), optional=("x",))
     assert row == {"text": text, "label": text, "x": text}
@@ -136,7 +134,7 @@ STRANGE = [object(), {1, 2}, np.zeros(2), [1], {"a": 1}, b"".join]
 @pytest.mark.parametrize(
     "value", [*MISSING, *STRANGE], ids=lambda one: re.sub(" at 0x[0-9a-f]+", "", repr(one))
 )
-def test_a_column_that_nobody_reads_refused_the_frame(value: Any, tmp_path: Path) -> None:
+def test_a_column_that_nobody_reads_refused_the_frame(value, tmp_path):
     file = write_table([{"text": "a", "label": 1, "x": value}] * 2, tmp_path / "mine.jsonl")
     rows = list(read_table(file, ("text", "label")))
     assert [row for _, row in rows] == [{"text": "a", "label": "1"}] * 2
@@ -171,7 +169,7 @@ class Wide:
         return iter(self.columns)
 
 
-def test_two_columns_of_one_name_gave_the_name_for_texts(tmp_path: Path) -> None:
+def test_two_columns_of_one_name_gave_the_name_for_texts(tmp_path):
     frame = Wide(text=[["a", "b"], ["c", "d"]], label=[[0, 1]])
     with pytest.raises(UserError, match="2 columns are called 'text': rename all but one"):
         write_table(frame, tmp_path / "mine.jsonl")
@@ -184,6 +182,6 @@ def test_two_columns_of_one_name_gave_the_name_for_texts(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("data", [tf.data.Dataset.range(2), dataset(named=False)])
-def test_parts_without_a_name_were_a_traceback(data: Any, tmp_path: Path) -> None:
+def test_parts_without_a_name_were_a_traceback(data, tmp_path):
     with pytest.raises(UserError, match="the data set's rows have [12] parts, and the columns are"):
         write_table(data, tmp_path / "mine.jsonl", ("a", "b", "c"))

@@ -1,7 +1,6 @@
 """The task options that choose an attention, and old runs with separate names for CoDA's."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -23,7 +22,7 @@ OLD = {
 
 
 @pytest.mark.parametrize("name", tasks.available())
-def test_every_coda_model_has_coda_for_its_attention(name: str) -> None:
+def test_every_coda_model_has_coda_for_its_attention(name):
     task = tasks.get(name)
     for preset in task.presets.values():
         for model in task.models:
@@ -33,7 +32,7 @@ def test_every_coda_model_has_coda_for_its_attention(name: str) -> None:
                 assert options["attention"] == "coda", model
 
 
-def test_a_run_of_before_has_the_options_of_today(tmp_path: Path) -> None:
+def test_a_run_of_before_has_the_options_of_today(tmp_path):
     """Old runs named CoDA's options `model.coda_gate` and so on, and recorded all of them."""
     old = {f"model.coda_{name}": value for name, value in OLD.items()}
     config = {
@@ -54,7 +53,7 @@ def test_a_run_of_before_has_the_options_of_today(tmp_path: Path) -> None:
     assert task.options.model["attention_options"] == chosen
 
 
-def test_an_unknown_attention_is_an_error_that_lists_them() -> None:
+def test_an_unknown_attention_is_an_error_that_lists_them():
     task = tasks.get("mlu")(
         preset="demo",
         model="softmax",
@@ -66,7 +65,7 @@ def test_an_unknown_attention_is_an_error_that_lists_them() -> None:
         task.build_model()
 
 
-def test_runs_from_before_exact_matches_mark_no_words() -> None:
+def test_runs_from_before_exact_matches_mark_no_words():
     """The preset `own` marks them now; a reader's option of that name stays as recorded."""
     assert with_todays_names({"model.intra_attention": False})["model.exact_match"] is False
     for options in (

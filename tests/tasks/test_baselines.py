@@ -22,14 +22,14 @@ def pairs(rows: Sequence[tuple[str, str, int]]) -> TextPairs:
     return TextPairs(first, second, np.array([row[2] for row in rows]))
 
 
-def test_words_that_decide_are_found() -> None:
+def test_words_that_decide_are_found():
     train, texts = labelled(tiny_texts.rows(120)), labelled(tiny_texts.rows(60, seed=1))
     probabilities = bag_of_words(train, texts, 3)
     assert np.mean(probabilities.argmax(axis=1) == texts.labels) > 0.9
     np.testing.assert_allclose(probabilities.sum(axis=1), 1)
 
 
-def test_of_many_training_texts_some_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_training_texts_some_are_used(monkeypatch):
     train = labelled(tiny_texts.rows(9))
     monkeypatch.setattr("keras_quasiattn.lab.tasks.baselines._MOST", 4)
     some = train.where(np.isin(np.arange(9), [0, 3, 6]))  # all of the first class
@@ -37,7 +37,7 @@ def test_of_many_training_texts_some_are_used(monkeypatch: pytest.MonkeyPatch) -
     assert bag_of_words(train, train, 3)[:, CLASSES.index("HUM")].all()
 
 
-def test_pairs_are_known_by_what_their_texts_have_in_common() -> None:
+def test_pairs_are_known_by_what_their_texts_have_in_common():
     generator = np.random.default_rng(0)
     rows = []
     for number in range(200):
@@ -50,15 +50,13 @@ def test_pairs_are_known_by_what_their_texts_have_in_common() -> None:
 
 
 @pytest.mark.parametrize("texts", [[("", "HUM"), ("", "HUM")], [("", "HUM"), ("!", "NUM")]])
-def test_texts_without_words_and_classes_without_texts_have_probabilities(
-    texts: list[tuple[str, str]],
-) -> None:
+def test_texts_without_words_and_classes_without_texts_have_probabilities(texts):
     probabilities = bag_of_words(labelled(texts), labelled(texts), 3)
     assert probabilities.shape == (2, 3) and not probabilities[:, 1].any()
     np.testing.assert_allclose(probabilities.sum(axis=1), 1)
 
 
-def test_simple_methods_have_accuracy_and_macro_f1() -> None:
+def test_simple_methods_have_accuracy_and_macro_f1():
     train = labelled(tiny_texts.rows(7))  # three of the first class, two of the others
     examples = labelled([*tiny_texts.rows(3), tiny_texts.rows(1)[0]])
     found = simple_figures(train, examples, np.eye(3)[examples.labels])
@@ -67,7 +65,7 @@ def test_simple_methods_have_accuracy_and_macro_f1() -> None:
     assert found["majority"].items is not None and found["majority"].items.tolist() == [1, 0, 0, 1]
 
 
-def test_open_words_that_decide_are_faithful() -> None:
+def test_open_words_that_decide_are_faithful():
     def probabilities_of(texts: list[list[str]]) -> np.ndarray:
         return np.array([[0.1, 0.9] if "good" in text else [0.5, 0.5] for text in texts])
 

@@ -1,7 +1,6 @@
 """Class weights in the loss, and macro-F1 on the validation data."""
 
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
@@ -39,7 +38,7 @@ def skewed(folder: Path, task: str) -> Task:
 
 
 @pytest.mark.parametrize("name", ["classify", "pairs", "rank"])
-def test_rare_classes_counted_as_little_as_their_rows(name: str, tmp_path: Path) -> None:
+def test_rare_classes_counted_as_little_as_their_rows(name, tmp_path):
     task = skewed(tmp_path, name)
     task.prepare()
     counts = np.bincount(task._data.splits["train"].labels)
@@ -65,7 +64,7 @@ def test_rare_classes_counted_as_little_as_their_rows(name: str, tmp_path: Path)
     )
 
 
-def test_a_class_without_training_rows_weighs_nothing() -> None:
+def test_a_class_without_training_rows_weighs_nothing():
     weights = balanced_weights(np.array([6, 2, 0]))
     np.testing.assert_allclose(weights, [8 / 12, 2.0, 0.0], rtol=1e-6)
 
@@ -73,7 +72,7 @@ def test_a_class_without_training_rows_weighs_nothing() -> None:
 @pytest.mark.parametrize(
     "policy", ["float32", pytest.param("mixed_float16", marks=pytest.mark.long)]
 )
-def test_a_run_with_weights_is_chosen_by_macro_f1_and_goes_on(policy: str, tmp_path: Path) -> None:
+def test_a_run_with_weights_is_chosen_by_macro_f1_and_goes_on(policy, tmp_path):
     task = skewed(tmp_path, "classify")
     overrides = {
         **task.options.options(),
@@ -117,14 +116,14 @@ def test_a_run_with_weights_is_chosen_by_macro_f1_and_goes_on(policy: str, tmp_p
         lambda folder, **changed: tiny_reading.make(folder, "attention_flow", **changed),
     ],
 )
-def test_tasks_without_classes_refuse_weights(make: Any, tmp_path: Path) -> None:
+def test_tasks_without_classes_refuse_weights(make, tmp_path):
     with pytest.raises(UserError, match="training.class_weights is 'balanced': task .* no classes"):
         make(tmp_path, training__class_weights="balanced")
     with pytest.raises(UserError, match="unknown training.class_weights 'balance'"):
         make(tmp_path, training__class_weights="balance")
 
 
-def test_macro_f1_is_that_of_scikit_learn_over_batches() -> None:
+def test_macro_f1_is_that_of_scikit_learn_over_batches():
     draw = np.random.default_rng(1)
     labels, answers = draw.integers(0, 3, 60), draw.integers(0, 4, 60)
     metric = MacroF1(5)  # a class that is neither a label nor an answer does not count

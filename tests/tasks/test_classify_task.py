@@ -1,16 +1,13 @@
 import json
 import shutil
 import types
-from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 import pytest
 import tiny_texts
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.tasks.batches import chosen_examples
 from keras_quasiattn.lab.tasks.classify_presets import MODELS
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER
@@ -18,14 +15,14 @@ from keras_quasiattn.lab.training import RunFolder
 
 
 @pytest.fixture(scope="module")
-def trained(texts_run: Path, texts_data: Path) -> tuple[Task, keras.Model]:
+def trained(texts_run, texts_data):
     folder = RunFolder.open(texts_run, finished=True)
     task = folder.task(texts_data)
     task.prepare()
     return task, folder.load_model()
 
 
-def test_it_learns_and_reports_what_it_reads(trained: tuple[Task, keras.Model]) -> None:
+def test_it_learns_and_reports_what_it_reads(trained):
     task, model = trained
     figures = task.evaluate(model)
     assert figures["accuracy"] > 0.9 and figures["texts"] == 60
@@ -47,9 +44,7 @@ def test_it_learns_and_reports_what_it_reads(trained: tuple[Task, keras.Model]) 
     assert baselines["bag_of_words_accuracy"] > 0.9
 
 
-def test_answer_has_the_tokens_with_their_gates_and_weights(
-    trained: tuple[Task, keras.Model],
-) -> None:
+def test_answer_has_the_tokens_with_their_gates_and_weights(trained):
     task, model = trained
     (answer,) = task.predict(model, ["Where was the CITY? \udcff"])
     assert answer["input"] == "Where was the CITY? \udcff"
@@ -63,7 +58,7 @@ def test_answer_has_the_tokens_with_their_gates_and_weights(
 @pytest.mark.parametrize(
     "text", ["", "  ", "zzz qqq xxyy", "where " * 100_000, "x" * 100_000, "\udcff" * 10]
 )
-def test_any_text_has_finite_probabilities(text: str, trained: tuple[Task, keras.Model]) -> None:
+def test_any_text_has_finite_probabilities(text, trained):
     task, model = trained
     task.check_input(text)
     (answer,) = task.predict(model, [text])
@@ -84,7 +79,7 @@ REPRESENTATIVE = ("bilstm_coda", "transformer")  # the run above is one of bilst
 )
 # The run above covers training in a graph, and test_mlu_task.py a Transformer.
 @pytest.mark.usefixtures("eagerly")
-def test_every_model_trains_a_step_and_answers(model: str, texts_data: Path) -> None:
+def test_every_model_trains_a_step_and_answers(model, texts_data):
     task = tiny_texts.make(texts_data, model)
     task.prepare()
     network = task.build_model()
@@ -99,7 +94,7 @@ def test_every_model_trains_a_step_and_answers(model: str, texts_data: Path) -> 
     assert ("weights" in answer) == (kind in ("gated", "soft", "local"))
 
 
-def test_a_stream_goes_on_where_it_stopped_and_joins_like_lengths(texts_data: Path) -> None:
+def test_a_stream_goes_on_where_it_stopped_and_joins_like_lengths(texts_data):
     task = tiny_texts.make(texts_data)
     task.prepare()
     whole = list(task.training_data(0).take(40).as_numpy_iterator())
@@ -112,7 +107,7 @@ def test_a_stream_goes_on_where_it_stopped_and_joins_like_lengths(texts_data: Pa
     assert {len(ids) for ids, _ in whole} == {8} and len({ids.shape[1] for ids, _ in whole}) > 3
 
 
-def test_validation_has_every_held_out_text_in_whole_batches(texts_data: Path) -> None:
+def test_validation_has_every_held_out_text_in_whole_batches(texts_data):
     task = tiny_texts.make(texts_data, data__validation_share=0.3)
     task.prepare()
     note = task.describe_data()["note"]
@@ -124,7 +119,7 @@ def test_validation_has_every_held_out_text_in_whole_batches(texts_data: Path) -
     assert task.evaluate(task.build_model(), "validation")["texts"] == held_out
 
 
-def test_run_whose_data_have_changed_does_not_go_on(texts_data: Path, tmp_path: Path) -> None:
+def test_run_whose_data_have_changed_does_not_go_on(texts_data, tmp_path):
     folder = tiny_texts.files(tmp_path)
     task = tiny_texts.make(folder)
     task.prepare()
@@ -149,9 +144,7 @@ def test_run_whose_data_have_changed_does_not_go_on(texts_data: Path, tmp_path: 
         ("classes.json", b'["HUM", 2]'),
     ],
 )
-def test_damaged_run_is_named(
-    name: str, content: bytes, texts_run: Path, texts_data: Path, tmp_path: Path
-) -> None:
+def test_damaged_run_is_named(name, content, texts_run, texts_data, tmp_path):
     task = tiny_texts.make(texts_data)
     for other in ("vocabulary.txt", "classes.json"):
         (tmp_path / other).write_bytes(
@@ -161,9 +154,7 @@ def test_damaged_run_is_named(
         task.read_assets(tmp_path)
 
 
-def test_a_class_whose_name_has_a_line_break_was_answered_as_the_next_one(
-    texts_run: Path, tmp_path: Path
-) -> None:
+def test_a_class_whose_name_has_a_line_break_was_answered_as_the_next_one(texts_run, tmp_path):
     rows = [
         (text, {"HUM": "a\nb", "LOC": "c", "NUM": "d\u2028e"}[label])
         for text, label in tiny_texts.rows(60)
@@ -182,7 +173,7 @@ def test_a_class_whose_name_has_a_line_break_was_answered_as_the_next_one(
     assert answer["classes"] == ["a\nb", "c", "d\u2028e"]
 
 
-def test_classes_of_earlier_runs_are_read_a_line_each(texts_run: Path, tmp_path: Path) -> None:
+def test_classes_of_earlier_runs_are_read_a_line_each(texts_run, tmp_path):
     run = shutil.copytree(texts_run, tmp_path / "run")
     (run / "classes.json").unlink()
     (run / "manifest.json").unlink()
@@ -199,9 +190,7 @@ def test_classes_of_earlier_runs_are_read_a_line_each(texts_run: Path, tmp_path:
         folder.load_model()
 
 
-def test_files_that_do_not_belong_together_were_answered_from(
-    texts_run: Path, tmp_path: Path
-) -> None:
+def test_files_that_do_not_belong_together_were_answered_from(texts_run, tmp_path):
     run = shutil.copytree(texts_run, tmp_path / "run")
     (run / "classes.json").write_text('["LOC", "HUM", "NUM"]\n')
     folder = RunFolder.open(run, finished=True)
@@ -212,9 +201,7 @@ def test_files_that_do_not_belong_together_were_answered_from(
             load()
 
 
-def test_word_vectors_fill_the_embedding_and_save_rare_words(
-    texts_data: Path, tmp_path: Path
-) -> None:
+def test_word_vectors_fill_the_embedding_and_save_rare_words(texts_data, tmp_path):
     known = [f"{number} 8 7 6 5 4 3 2 {number}" for number in range(120)]  # each is in one text
     (tmp_path / "glove.txt").write_text(
         "\n".join(["who 1 2 3 4 5 6 7 8", "never 0 0 0 0 0 0 0 0", *known])
@@ -260,15 +247,13 @@ def test_word_vectors_fill_the_embedding_and_save_rare_words(
         ("bilstm_gated", {"data__validation_share": 0.0}, "data.validation_share is 0.0"),
     ],
 )
-def test_options_that_cannot_be(
-    model: str, changed: dict[str, Any], message: str, texts_data: Path
-) -> None:
+def test_options_that_cannot_be(model, changed, message, texts_data):
     with pytest.raises(UserError, match=message) as caught:
         tiny_texts.make(texts_data, model, **changed).prepare()
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_unknown_split_and_limit(trained: tuple[Task, keras.Model]) -> None:
+def test_unknown_split_and_limit(trained):
     task, model = trained
     with pytest.raises(UserError, match=r"unknown split 'tset' \(did you mean 'test'\?\)"):
         task.evaluate(model, "tset")
@@ -276,7 +261,7 @@ def test_unknown_split_and_limit(trained: tuple[Task, keras.Model]) -> None:
         task.evaluate(model, limit=0)
 
 
-def test_own_data_without_a_test_file_say_what_to_do() -> None:
+def test_own_data_without_a_test_file_say_what_to_do():
     data: Any = types.SimpleNamespace(splits={"train": np.zeros(3), "validation": np.zeros(1)})
     with pytest.raises(
         UserError, match=r"no split 'test': measure with --split validation, or .*data\.test=FILE"

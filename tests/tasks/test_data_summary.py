@@ -46,9 +46,7 @@ def told(**splits: list[tuple[str, str]]) -> list[str]:
 
 
 @pytest.mark.parametrize("name", OWN)
-def test_training_on_own_files_said_nothing_of_them(
-    name: str, request: pytest.FixtureRequest
-) -> None:
+def test_training_on_own_files_said_nothing_of_them(name, request):
     data, make = OWN[name]
     task = make(request.getfixturevalue(data))
     task.prepare()
@@ -67,12 +65,8 @@ class _EnoughError(Exception):
 
 @pytest.mark.parametrize("command", ["compare", "tune"])
 def test_comparisons_and_searches_said_nothing_of_own_files(
-    command: str,
-    texts_data: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+    command, texts_data, tmp_path, monkeypatch, capfd
+):
     def stop(*_: Any) -> None:
         raise _EnoughError
 
@@ -89,14 +83,14 @@ def test_comparisons_and_searches_said_nothing_of_own_files(
     assert [line for line in task.remarks() if line not in shown] == []
 
 
-def test_published_data_are_not_summarized(tmp_path: Path) -> None:
+def test_published_data_are_not_summarized(tmp_path):
     options = {"preset": "letters", "model": "words_soft", "seed": 0, "data_dir": tmp_path}
     task = type(tiny_texts.make(tmp_path))(**options)
     task.prepare()
     assert task.remarks() == []
 
 
-def test_good_data_have_one_short_block_without_a_warning() -> None:
+def test_good_data_have_one_short_block_without_a_warning():
     lines = told(train=ROWS, validation=[("new", "pos")], test=[("newer", "neg")])
     assert lines == [
         "data: 20 to train on, 1 for validation, 1 to test",
@@ -129,19 +123,17 @@ LONG = ("word " * 50_000, "pos")
         ({"train": [*[(f"t {n}", "pos") for n in range(98)], *ROWS[1:3]]}, "98.0% of the rows"),
     ],
 )
-def test_mistakes_in_the_data_passed_without_a_word(
-    splits: dict[str, list[tuple[str, str]]], warning: str
-) -> None:
+def test_mistakes_in_the_data_passed_without_a_word(splits, warning):
     lines = [line for line in told(**splits) if line.startswith("warning: ")]
     assert any(line.startswith(f"warning: {warning}") for line in lines), lines
 
 
-def test_what_is_cut_is_counted() -> None:
+def test_what_is_cut_is_counted():
     (line,) = [line for line in told(train=[*ROWS, LONG]) if line.startswith("  text")]
     assert line.endswith("50,000 at most; cut after 512 (data.max_length): 1 (4.8%)")
 
 
-def test_a_million_rows_are_looked_at_in_part() -> None:
+def test_a_million_rows_are_looked_at_in_part():
     lines = told(train=[(f"text {n}", "ab"[n % 2]) for n in range(50_000)] + [LONG])
     (line,) = [line for line in lines if line.startswith("  text")]
     assert "50,000 at most; cut" in line and line.endswith("looked at")

@@ -2,8 +2,6 @@
 
 import json
 import shutil
-from pathlib import Path
-from typing import Any
 
 import pytest
 import tiny_pairs
@@ -17,7 +15,7 @@ from keras_quasiattn.lab.training import train
 
 
 @pytest.fixture
-def unfinished(texts_run: Path, tmp_path: Path) -> Path:
+def unfinished(texts_run, tmp_path):
     """Return a copy of a run whose finished model is still to be written."""
     run = shutil.copytree(texts_run, tmp_path / "run")
     (run / "model.keras").unlink()
@@ -25,8 +23,8 @@ def unfinished(texts_run: Path, tmp_path: Path) -> Path:
 
 
 def test_what_a_model_failed_at_was_not_mentioned_by_training_or_evaluate(
-    unfinished: Path, run_cli: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    unfinished, run_cli, monkeypatch
+):
     better = {"bag_of_words": Measured({"accuracy": 1.5, "macro_f1": 1.5})}
     monkeypatch.setattr(Classify, "measure_baselines", lambda *_: better)
     monkeypatch.setattr(doubts, "_OPEN", -1.0)
@@ -44,9 +42,7 @@ def test_what_a_model_failed_at_was_not_mentioned_by_training_or_evaluate(
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["pairs", "rank"])
-def test_every_task_with_simple_methods_is_judged_by_its_figure(
-    name: str, request: pytest.FixtureRequest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_task_with_simple_methods_is_judged_by_its_figure(name, request, tmp_path, capsys):
     folder = request.getfixturevalue(f"{name}_data")
     # The rate is too low for any weight to change.
     task = tiny_pairs.make(
@@ -65,9 +61,7 @@ def test_every_task_with_simple_methods_is_judged_by_its_figure(
 @pytest.mark.parametrize(
     ("ours", "told"), [(0.6, 2), (0.65, 2), (0.66, 1), (0.74, 1), (0.75, 0), (0.8, 0)]
 )
-def test_as_good_as_the_majority_is_nothing_learned_and_below_words_is_said(
-    ours: float, told: int
-) -> None:
+def test_as_good_as_the_majority_is_nothing_learned_and_below_words_is_said(ours, told):
     simple = {
         "majority": Measured({"accuracy": 0.65, "macro_f1": 0.4}),
         "bag_of_words": Measured({"accuracy": 0.75, "macro_f1": 0.7}),
@@ -77,7 +71,7 @@ def test_as_good_as_the_majority_is_nothing_learned_and_below_words_is_said(
     assert behind_simple_methods({"accuracy": ours}, {}, "accuracy", "test") == []
 
 
-def test_a_model_chosen_by_macro_f1_is_judged_by_it(texts_data: Path) -> None:
+def test_a_model_chosen_by_macro_f1_is_judged_by_it(texts_data):
     task = tiny_texts.make(texts_data, "words_gated", training__select="macro_f1")
     simple = {"majority": Measured({"accuracy": 0.9, "macro_f1": 0.3})}
     assert task.doubts({"accuracy": 0.5, "macro_f1": 0.4, "density": 0.1}, simple, "test") == []
@@ -86,7 +80,7 @@ def test_a_model_chosen_by_macro_f1_is_judged_by_it(texts_data: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["density", "multi_head_gated_density"])
-def test_densities_above_those_of_the_paper_are_open_gates(name: str) -> None:
+def test_densities_above_those_of_the_paper_are_open_gates(name):
     (line,) = open_gates({name: 0.84, "accuracy": 1.0}, "model.gate_cost")
     assert "the gates stayed open" in line and "this is soft attention" in line and "0.84" in line
     assert open_gates({name: 0.61, "accuracy": 1.0}, "model.gate_cost") == []

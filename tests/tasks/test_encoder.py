@@ -24,14 +24,14 @@ START, END = (tiny_encoder.VOCABULARY.index(token) for token in ("[CLS]", "[SEP]
 
 
 @pytest.fixture(scope="module")
-def trained(encoder_run: Path, texts_data: Path) -> tuple[Task, keras.Model]:
+def trained(encoder_run, texts_data):
     folder = RunFolder.open(encoder_run, finished=True)
     task = folder.task(texts_data)
     task.prepare()
     return task, folder.load_model(task)
 
 
-def test_it_learns_from_the_place_and_answers_without_it(trained: tuple[Task, keras.Model]) -> None:
+def test_it_learns_from_the_place_and_answers_without_it(trained):
     task, model = trained
     assert not Path(task.options.model["encoder"]).exists()
     assert task.evaluate(model)["accuracy"] > 0.9
@@ -40,7 +40,7 @@ def test_it_learns_from_the_place_and_answers_without_it(trained: tuple[Task, ke
     assert sum(answer["probabilities"]) == pytest.approx(1)
 
 
-def test_a_run_says_which_encoder_it_started_from(encoder_run: Path, encoder_folder: Path) -> None:
+def test_a_run_says_which_encoder_it_started_from(encoder_run, encoder_folder):
     import hashlib
 
     digest = hashlib.sha256((encoder_folder / "model.weights.h5").read_bytes()).hexdigest()
@@ -53,9 +53,7 @@ def test_a_run_says_which_encoder_it_started_from(encoder_run: Path, encoder_fol
     assert kept["place"] in noted and digest in noted and "apache-2.0" in noted
 
 
-def test_a_new_run_starts_from_the_weights_of_the_place(
-    encoder_folder: Path, texts_data: Path
-) -> None:
+def test_a_new_run_starts_from_the_weights_of_the_place(encoder_folder, texts_data):
     import keras_hub
 
     task = tiny_encoder.make(texts_data, "classify", encoder_folder)
@@ -75,8 +73,8 @@ def test_a_new_run_starts_from_the_weights_of_the_place(
 
 @pytest.mark.long
 def test_a_resumed_run_needs_no_place_and_ends_as_an_uninterrupted_one(
-    encoder_folder: Path, texts_data: Path, tmp_path: Path
-) -> None:
+    encoder_folder, texts_data, tmp_path
+):
     place = shutil.copytree(encoder_folder, tmp_path / "place")
     short = {"training__checkpoint_every": 4}
     for name, steps in (("whole", (12,)), ("stopped", (8, 12))):
@@ -93,8 +91,8 @@ def test_a_resumed_run_needs_no_place_and_ends_as_an_uninterrupted_one(
 
 
 def test_a_run_without_a_checkpoint_refuses_other_weights_than_it_was_started_with(
-    encoder_folder: Path, texts_data: Path, tmp_path: Path
-) -> None:
+    encoder_folder, texts_data, tmp_path
+):
     place = shutil.copytree(encoder_folder, tmp_path / "place")
     task = tiny_encoder.make(texts_data, "classify", place)
     task.prepare()
@@ -104,14 +102,12 @@ def test_a_run_without_a_checkpoint_refuses_other_weights_than_it_was_started_wi
 
 
 @pytest.fixture(scope="module")
-def saved_model(encoder_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def saved_model(encoder_run, tmp_path_factory):
     folder = RunFolder.open(encoder_run, finished=True)
     return export(folder, folder.task(""), tmp_path_factory.mktemp("saved"))
 
 
-def test_an_exported_model_answers_strings_without_keras_and_keras_hub(
-    saved_model: Path, trained: tuple[Task, keras.Model]
-) -> None:
+def test_an_exported_model_answers_strings_without_keras_and_keras_hub(saved_model, trained):
     task, model = trained
     texts = ["Where was the CITY?", "", "who \u00e9t\u00e9 [SEP] \U0001f642", "many " * 40]
     answer = without_keras.ask(saved_model, {"text": texts})
@@ -121,14 +117,12 @@ def test_an_exported_model_answers_strings_without_keras_and_keras_hub(
     )
 
 
-def test_a_stock_server_links_every_kernel_of_an_exported_encoder(saved_model: Path) -> None:
+def test_a_stock_server_links_every_kernel_of_an_exported_encoder(saved_model):
     assert any("stock server links" in line for line in serve_check(saved_model, repetitions=1))
 
 
 @pytest.mark.long
-def test_onnx_takes_the_ids_that_the_model_reads(
-    encoder_run: Path, tmp_path: Path, trained: tuple[Task, keras.Model]
-) -> None:
+def test_onnx_takes_the_ids_that_the_model_reads(encoder_run, tmp_path, trained):
     pytest.importorskip("tf2onnx")
     folder = RunFolder.open(encoder_run, finished=True)
     task, _ = trained
@@ -141,9 +135,7 @@ def test_onnx_takes_the_ids_that_the_model_reads(
 
 
 @pytest.mark.parametrize("name", ["pairs", "rank"])
-def test_two_texts_are_one_sequence_with_segments(
-    name: str, encoder_folder: Path, request: pytest.FixtureRequest
-) -> None:
+def test_two_texts_are_one_sequence_with_segments(name, encoder_folder, request):
     data = request.getfixturevalue(f"{name}_data")
     task = tiny_encoder.make(data, name, encoder_folder)
     task.prepare()
@@ -160,7 +152,7 @@ def test_two_texts_are_one_sequence_with_segments(
     assert np.array(seen["padding_mask"]).tolist() == (ids != 0).astype(int).tolist()
 
 
-def test_the_means_of_two_texts_are_compared(encoder_folder: Path, pairs_data: Path) -> None:
+def test_the_means_of_two_texts_are_compared(encoder_folder, pairs_data):
     task = tiny_encoder.make(pairs_data, "pairs", encoder_folder)
     task.prepare()
     assert json.loads(task.assets()["encoder.json"])["compares"]
@@ -200,9 +192,7 @@ def _recorded(encoder: keras.Model) -> dict[str, Any]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["pairs", "rank"])
-def test_pairs_and_rankings_train_answer_and_export(
-    name: str, encoder_folder: Path, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+def test_pairs_and_rankings_train_answer_and_export(name, encoder_folder, request, tmp_path):
     data = request.getfixturevalue(f"{name}_data")
     task = tiny_encoder.make(
         data, name, encoder_folder, training__steps=4, training__checkpoint_every=2
@@ -220,9 +210,7 @@ def test_pairs_and_rankings_train_answer_and_export(
 
 
 @pytest.mark.parametrize("present", [[0, 1], [0, 2, 3], [2]])
-def test_the_linear_layer_starts_as_the_regression_of_the_classes_that_have_examples(
-    present: list[int],
-) -> None:
+def test_the_linear_layer_starts_as_the_regression_of_the_classes_that_have_examples(present):
     from sklearn.linear_model import LogisticRegression
 
     random = np.random.default_rng(0)
@@ -246,9 +234,7 @@ def test_the_linear_layer_starts_as_the_regression_of_the_classes_that_have_exam
     np.testing.assert_array_equal(absent, np.full_like(absent, np.min(layer.bias)))
 
 
-def test_a_run_on_pairs_that_compared_no_means_stays_as_it_is(
-    encoder_folder: Path, pairs_data: Path, tmp_path: Path
-) -> None:
+def test_a_run_on_pairs_that_compared_no_means_stays_as_it_is(encoder_folder, pairs_data, tmp_path):
     task = tiny_encoder.make(pairs_data, "pairs", encoder_folder)
     task.prepare()
     for name, content in task.assets().items():
@@ -262,9 +248,7 @@ def test_a_run_on_pairs_that_compared_no_means_stays_as_it_is(
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["pairs", "rank"])
-def test_a_compiled_pair_of_texts_answers_at_every_length(
-    name: str, encoder_folder: Path, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+def test_a_compiled_pair_of_texts_answers_at_every_length(name, encoder_folder, request, tmp_path):
     data = request.getfixturevalue(f"{name}_data")
     steps = {"training__steps": 2, "training__checkpoint_every": 1}
     folder = train(
@@ -276,7 +260,7 @@ def test_a_compiled_pair_of_texts_answers_at_every_length(
     assert any("gave the recorded answers" in line for line in lines)
 
 
-def test_of_two_texts_the_longer_loses_its_end_first() -> None:
+def test_of_two_texts_the_longer_loses_its_end_first():
     tokenizer = EncoderTokenizer(tiny_encoder.VOCABULARY, lowercase=True)
     for first, second, length in ((3, 9, 10), (9, 3, 10), (9, 9, 11), (0, 0, 10), (1, 20, 8)):
         sides = [tf.fill((2, max(count, 1)), 7 if count else 0) for count in (first, second)]
@@ -290,7 +274,7 @@ def test_of_two_texts_the_longer_loses_its_end_first() -> None:
         assert packed[0, 0] == START and packed.shape[1] <= length
 
 
-def test_padding_to_a_multiple_stays_within_the_positions_of_the_encoder() -> None:
+def test_padding_to_a_multiple_stays_within_the_positions_of_the_encoder():
     """40 positions and a multiple of 24 made 48 ids, and the encoder failed."""
     tokenizer = EncoderTokenizer(tiny_encoder.VOCABULARY, lowercase=True)
     for count, multiple, padded in ((10, 24, 24), (30, 24, 40), (60, 24, 40), (10, 100, 40)):
@@ -299,9 +283,7 @@ def test_padding_to_a_multiple_stays_within_the_positions_of_the_encoder() -> No
         assert np.count_nonzero(packed[0]) == min(count + 2, 40)
 
 
-def test_the_length_is_that_of_nearly_all_training_texts(
-    encoder_folder: Path, texts_data: Path
-) -> None:
+def test_the_length_is_that_of_nearly_all_training_texts(encoder_folder, texts_data):
     lengths = {}
     for share in (0.5, 0.99, 1.0):
         task = tiny_encoder.make(
@@ -318,7 +300,7 @@ def test_the_length_is_that_of_nearly_all_training_texts(
 
 @pytest.mark.long
 @pytest.mark.parametrize("family", tiny_encoder.FAMILIES)
-def test_families_train_save_and_convert(family: str, texts_data: Path, tmp_path: Path) -> None:
+def test_families_train_save_and_convert(family, texts_data, tmp_path):
     """DistilBERT has an exact GELU, for which ONNX files were invalid."""
     pytest.importorskip("keras_hub")
     pytest.importorskip("tf2onnx")
@@ -334,8 +316,8 @@ def test_families_train_save_and_convert(family: str, texts_data: Path, tmp_path
 
 @pytest.mark.long
 def test_it_trains_and_exports_in_mixed_precision_and_with_accumulated_batches(
-    encoder_folder: Path, texts_data: Path, tmp_path: Path
-) -> None:
+    encoder_folder, texts_data, tmp_path
+):
     task = tiny_encoder.make(
         *(texts_data, "classify", encoder_folder),
         training__accumulate=2,
@@ -353,9 +335,7 @@ def test_it_trains_and_exports_in_mixed_precision_and_with_accumulated_batches(
 
 
 @pytest.mark.long
-def test_another_attention_is_swapped_in_and_saved(
-    encoder_folder: Path, texts_data: Path, tmp_path: Path
-) -> None:
+def test_another_attention_is_swapped_in_and_saved(encoder_folder, texts_data, tmp_path):
     task = tiny_encoder.make(
         *(texts_data, "classify", encoder_folder),
         model__attention="coda",
@@ -370,9 +350,7 @@ def test_another_attention_is_swapped_in_and_saved(
     assert np.isfinite(answer["probabilities"]).all()
 
 
-def test_another_attention_starts_unchanged_or_from_the_projections(
-    encoder_folder: Path, texts_data: Path
-) -> None:
+def test_another_attention_starts_unchanged_or_from_the_projections(encoder_folder, texts_data):
     ids = np.random.default_rng(0).integers(6, 40, (3, 9))
     logits = {}
     for attention, start in (
@@ -396,7 +374,7 @@ def test_another_attention_starts_unchanged_or_from_the_projections(
     assert np.abs(logits["coda", "projections"] - plain).max() > 1e-3
 
 
-def test_a_misspelt_attention_is_one_line(encoder_folder: Path, texts_data: Path) -> None:
+def test_a_misspelt_attention_is_one_line(encoder_folder, texts_data):
     task = tiny_encoder.make(texts_data, "classify", encoder_folder, model__attention="codo")
     task.prepare()
     with pytest.raises(UserError, match="codo"):
@@ -417,7 +395,7 @@ def _steps(task: Task, model: keras.Model, **options: Any) -> None:
     model.fit(task.training_data(0), steps_per_epoch=2, epochs=1, verbose=0, **options)
 
 
-def test_frozen_layers_are_the_lowest(encoder_folder: Path, texts_data: Path) -> None:
+def test_frozen_layers_are_the_lowest(encoder_folder, texts_data):
     words = {"embedding": 1, "transformer_layer_0": 2, "transformer_layer_1": 3, "logits": 4}
     for frozen in range(4):
         task = tiny_encoder.make(
@@ -432,8 +410,8 @@ def test_frozen_layers_are_the_lowest(encoder_folder: Path, texts_data: Path) ->
 
 
 def test_lora_changes_queries_and_values_alone_and_a_file_has_the_sum(
-    encoder_folder: Path, texts_data: Path, tmp_path: Path
-) -> None:
+    encoder_folder, texts_data, tmp_path
+):
     task = tiny_encoder.make(texts_data, "classify", encoder_folder, model__lora_rank=2)
     task.prepare()
     model = task.build_model()
@@ -453,7 +431,7 @@ def test_lora_changes_queries_and_values_alone_and_a_file_has_the_sum(
     assert not any("lora" in one.path for one in loaded.weights)
 
 
-def test_another_attention_comes_in_under_lora_too(encoder_folder: Path, texts_data: Path) -> None:
+def test_another_attention_comes_in_under_lora_too(encoder_folder, texts_data):
     """Its factors start at 0, and would stay there if they were frozen with the encoder."""
     task = tiny_encoder.make(
         *(texts_data, "classify", encoder_folder), model__attention="coda", model__lora_rank=2
@@ -467,7 +445,7 @@ def test_another_attention_comes_in_under_lora_too(encoder_folder: Path, texts_d
     assert len(factors) == 2 and factors <= _changed(before, _weights(model))
 
 
-def test_rates_fall_from_layer_to_layer(encoder_folder: Path, texts_data: Path) -> None:
+def test_rates_fall_from_layer_to_layer(encoder_folder, texts_data):
     task = tiny_encoder.make(
         *(texts_data, "classify", encoder_folder),
         model__layer_decay=0.5,
@@ -500,19 +478,14 @@ def test_rates_fall_from_layer_to_layer(encoder_folder: Path, texts_data: Path) 
         ({"data__min_count": 5}, "data.min_count is 5: an encoder has its own vocabulary"),
         ({"data__vectors": "x.txt"}, "cannot start with word vectors"),
         ({"model__layer_decay": 0.0}, "model.layer_decay is 0.0: it must be above 0"),
-        (
-            {"model__attention_start": "blnd"},
-            "unknown model.attention_start .*mean .blend",
-        ),
+        ({"model__attention_start": "blnd"}, "unknown model.attention_start .*mean .blend"),
         ({"model__length_quantile": 1.5}, "model.length_quantile is 1.5: it must be above 0"),
         # Keras' layer in the encoder was the first to refuse it, as its `rate`.
         ({"model__dropout": -0.1}, "model.dropout is -0.1: it must be at least 0 and below 1"),
         ({"model__dropout": 1.0}, "model.dropout is 1.0: it must be at least 0 and below 1"),
     ],
 )
-def test_options_that_an_encoder_has_not_are_refused(
-    changed: dict[str, Any], said: str, texts_data: Path
-) -> None:
+def test_options_that_an_encoder_has_not_are_refused(changed, said, texts_data):
     with pytest.raises(UserError, match=said):
         tiny_encoder.make(texts_data, "classify", "place", **changed)
 
@@ -527,9 +500,7 @@ def test_options_that_an_encoder_has_not_are_refused(
         ({"model__lora_rank": 17}, "model.lora_rank is 17: it must be from 0 to 16, the"),
     ],
 )
-def test_options_that_this_encoder_has_not_are_refused(
-    changed: dict[str, Any], said: str, texts_data: Path, encoder_folder: Path
-) -> None:
+def test_options_that_this_encoder_has_not_are_refused(changed, said, texts_data, encoder_folder):
     task = tiny_encoder.make(texts_data, "classify", encoder_folder, **changed)
     with pytest.raises(UserError, match=said):
         task.prepare()

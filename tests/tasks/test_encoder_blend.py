@@ -2,7 +2,6 @@
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,7 @@ def made(place: Path, data: Path, **changed: Any) -> Task:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def eager_steps() -> Iterator[None]:
+def eager_steps():
     """Run the few updates eagerly: tracing two attentions in every layer takes much longer.
 
     tests/models/test_swap_start.py and the processes below cover blends in graphs.
@@ -47,16 +46,12 @@ def eager_steps() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def blended(
-    encoder_folder: Path, texts_data: Path, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[RunFolder, Task]:
+def blended(encoder_folder, texts_data, tmp_path_factory):
     task = made(encoder_folder, texts_data)
     return train(task, tmp_path_factory.mktemp("blended") / "run", progress=False), task
 
 
-def test_the_saved_model_has_no_softmax_and_is_what_was_measured(
-    blended: tuple[RunFolder, Task],
-) -> None:
+def test_the_saved_model_has_no_softmax_and_is_what_was_measured(blended):
     folder, task = blended
     assert [row["blend"] for row in folder.history()] == SHARES
     model = folder.load_model()
@@ -75,12 +70,8 @@ def test_the_saved_model_has_no_softmax_and_is_what_was_measured(
 
 @pytest.mark.parametrize("updates", [5, 10], ids=["within the blend", "after it"])
 def test_an_interrupted_run_can_be_finished_after_the_blend_and_ends_as_an_uninterrupted_one(
-    updates: int,
-    blended: tuple[RunFolder, Task],
-    encoder_folder: Path,
-    texts_data: Path,
-    tmp_path: Path,
-) -> None:
+    updates, blended, encoder_folder, texts_data, tmp_path
+):
     class Stop(keras.callbacks.Callback):
         def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
             if self.model.optimizer.iterations.numpy() == updates and stops:
@@ -110,8 +101,8 @@ def test_an_interrupted_run_can_be_finished_after_the_blend_and_ends_as_an_unint
 
 
 def test_a_checkpoint_of_the_time_of_the_blend_is_never_the_model(
-    encoder_folder: Path, texts_data: Path, tmp_path: Path
-) -> None:
+    encoder_folder, texts_data, tmp_path
+):
     """Every checkpoint from the end of the blend on is made worse than the earlier ones."""
 
     class Worse(keras.callbacks.Callback):
@@ -136,9 +127,7 @@ def test_a_checkpoint_of_the_time_of_the_blend_is_never_the_model(
 @pytest.mark.parametrize(
     "changed", [{"model__lora_rank": 2}, {"model__frozen_layers": 2}, {"training__accumulate": 2}]
 )
-def test_a_blend_with_what_limits_training(
-    changed: dict[str, Any], encoder_folder: Path, texts_data: Path, tmp_path: Path
-) -> None:
+def test_a_blend_with_what_limits_training(changed, encoder_folder, texts_data, tmp_path):
     task = made(encoder_folder, texts_data, training__steps=4, **changed)
     folder = train(task, tmp_path / "run", progress=False)
     kinds = {type(layer).__name__ for layer in folder.load_model()._flatten_layers()}
@@ -148,9 +137,7 @@ def test_a_blend_with_what_limits_training(
 @pytest.mark.parametrize(
     "changed", [{"model__attention": "softmax"}, {"model__attention_start": "unchanged"}]
 )
-def test_softmax_and_another_start_have_nothing_to_move(
-    changed: dict[str, str], encoder_folder: Path, texts_data: Path
-) -> None:
+def test_softmax_and_another_start_have_nothing_to_move(changed, encoder_folder, texts_data):
     task = made(encoder_folder, texts_data, **changed)
     task.prepare()
     model = task.build_model()
@@ -159,9 +146,7 @@ def test_softmax_and_another_start_have_nothing_to_move(
 
 
 @pytest.mark.long
-def test_attentions_that_blend_in_are_compared(
-    encoder_folder: Path, texts_data: Path, tmp_path: Path, run_cli: Any
-) -> None:
+def test_attentions_that_blend_in_are_compared(encoder_folder, texts_data, tmp_path, run_cli):
     """With `quasiattn compare` on a user's own file."""
     settings = {
         **tiny_encoder.SETTINGS,
@@ -220,9 +205,7 @@ print(json.dumps({
 
 
 @pytest.mark.long
-def test_two_replicas_blend_as_one_device_does(
-    encoder_folder: Path, texts_data: Path, tmp_path: Path
-) -> None:
+def test_two_replicas_blend_as_one_device_does(encoder_folder, texts_data, tmp_path):
     import os
 
     import warm

@@ -1,6 +1,5 @@
 import socket
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ TRAIN = ("train", "classify", "--run", "run", "--data")
 
 
 @pytest.fixture(autouse=True)
-def no_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def no_network(monkeypatch, tmp_path):
     def refused(*_: Any, **__: Any) -> None:
         raise OSError("Name or service not known")
 
@@ -27,7 +26,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def has_hub() -> None:
+def has_hub():
     pytest.importorskip("keras_hub")
 
 
@@ -44,20 +43,20 @@ def has_hub() -> None:
         ("hf://someone/bert", "huggingface.co cannot be reached, and it was not downloaded"),
     ],
 )
-def test_a_place_that_is_not_there_is_one_line(place: str, said: str) -> None:
+def test_a_place_that_is_not_there_is_one_line(place, said):
     with pytest.raises(UserError) as caught:
         check_place(place)
     assert said in str(caught.value) and "\n" not in str(caught.value)
 
 
 @pytest.mark.usefixtures("has_hub")
-def test_a_folder_without_a_configuration_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_a_configuration_is_refused(tmp_path):
     with pytest.raises(UserError, match=r"has no config\.json"):
         check_place(str(tmp_path))
 
 
 @pytest.mark.usefixtures("has_hub")
-def test_a_place_of_an_unknown_kind_is_refused_with_the_kinds_that_there_are() -> None:
+def test_a_place_of_an_unknown_kind_is_refused_with_the_kinds_that_there_are():
     """KerasHub lists them in further lines, of which the first told nothing."""
     with pytest.raises(UserError) as caught:
         load_encoder("foo://bert")
@@ -65,7 +64,7 @@ def test_a_place_of_an_unknown_kind_is_refused_with_the_kinds_that_there_are() -
 
 
 @pytest.mark.usefixtures("has_hub")
-def test_what_was_downloaded_needs_no_network(tmp_path: Path) -> None:
+def test_what_was_downloaded_needs_no_network(tmp_path):
     folder = tmp_path / "cache" / "models--someone--bert" / "snapshots" / "1"
     folder.mkdir(parents=True)
     with pytest.raises(UserError, match="was not downloaded before"):  # a download that failed
@@ -75,16 +74,14 @@ def test_what_was_downloaded_needs_no_network(tmp_path: Path) -> None:
     assert encoder_place.os.environ["HF_HUB_OFFLINE"] == "1"
 
 
-def test_without_keras_hub_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_keras_hub_the_extra_is_named(monkeypatch):
     monkeypatch.setattr(encoder_place.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"keras_hub is not installed: .*\[pretrained\]"):
         check_place("bert_tiny_en_uncased")
 
 
 @pytest.mark.usefixtures("has_hub")
-def test_the_search_of_an_address_that_takes_long_is_given_up(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_search_of_an_address_that_takes_long_is_given_up(monkeypatch):
     def slow(*_: Any, **__: Any) -> None:
         time.sleep(1)
         raise OSError
@@ -98,9 +95,7 @@ def test_the_search_of_an_address_that_takes_long_is_given_up(
 
 
 @pytest.mark.usefixtures("has_hub")
-def test_the_command_line_says_it_before_anything_slow(
-    run_cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_line_says_it_before_anything_slow(run_cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my.tsv").write_text("text\tlabel\na\tx\nb\ty\n")
     for more, said in (
@@ -117,9 +112,7 @@ def test_the_command_line_says_it_before_anything_slow(
 
 
 @pytest.mark.usefixtures("has_hub")
-def test_a_run_that_has_its_encoder_is_not_asked_for_the_place(
-    run_cli: Any, encoder_run: Path, texts_data: Path
-) -> None:
+def test_a_run_that_has_its_encoder_is_not_asked_for_the_place(run_cli, encoder_run, texts_data):
     train = ("train", "classify", "--run", str(encoder_run), "--data", f"{texts_data}/train.tsv")
     code, _, err = run_cli(*train, "--encoder", "gone/long/ago")
     assert code == 1 and "was started with" in err and "no such folder" not in err

@@ -1,7 +1,6 @@
 """A RoBERTa as the pretrained encoder: byte-level BPE, padding that is not 0, and no segments."""
 
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,12 +13,12 @@ from keras_quasiattn.serving import export, serve_check
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(tmp_path_factory):
     pytest.importorskip("keras_hub", reason="needs the extra pretrained")
     return tiny_encoder.write(tmp_path_factory.mktemp("roberta") / "place", "RobertaBackbone")
 
 
-def test_a_run_reads_and_computes_as_keras_hub_does(place: Path, texts_data: Path) -> None:
+def test_a_run_reads_and_computes_as_keras_hub_does(place, texts_data):
     import keras_hub
 
     task = tiny_encoder.make(texts_data, "classify", place)
@@ -42,9 +41,7 @@ def test_a_run_reads_and_computes_as_keras_hub_does(place: Path, texts_data: Pat
 
 
 @pytest.mark.parametrize("name", ["pairs", "rank"])
-def test_two_texts_have_two_ends_between_them(
-    name: str, place: Path, request: pytest.FixtureRequest
-) -> None:
+def test_two_texts_have_two_ends_between_them(name, place, request):
     task = tiny_encoder.make(request.getfixturevalue(f"{name}_data"), name, place)
     task.prepare()
     (tokens,) = task.tokenize(["the cat\ta dog"]).tokens["ids"]
@@ -53,9 +50,7 @@ def test_two_texts_have_two_ends_between_them(
     assert task.serving_signature(task.build_model()).joined == 4
 
 
-def test_it_exports_without_its_place_and_any_text_is_answered(
-    place: Path, texts_data: Path, tmp_path: Path
-) -> None:
+def test_it_exports_without_its_place_and_any_text_is_answered(place, texts_data, tmp_path):
     copy = shutil.copytree(place, tmp_path / "place")
     steps = {"training__steps": 4, "training__checkpoint_every": 2}
     task = tiny_encoder.make(texts_data, "classify", copy, **steps)
@@ -75,9 +70,7 @@ def test_it_exports_without_its_place_and_any_text_is_answered(
         folder.task("")
 
 
-def test_a_damaged_vocabulary_gives_a_one_line_error(
-    place: Path, texts_data: Path, tmp_path: Path
-) -> None:
+def test_a_damaged_vocabulary_gives_a_one_line_error(place, texts_data, tmp_path):
     copy = shutil.copytree(place, tmp_path / "place")
     file = copy / "assets" / "tokenizer" / "merges.txt"
     file.write_text(f"x\n{file.read_text(encoding='utf-8')}", encoding="utf-8")
@@ -85,9 +78,7 @@ def test_a_damaged_vocabulary_gives_a_one_line_error(
         tiny_encoder.make(texts_data, "classify", copy).prepare()
 
 
-def test_a_folder_of_hugging_faces_transformers_is_the_same_encoder(
-    place: Path, texts_data: Path, tmp_path: Path
-) -> None:
+def test_a_folder_of_hugging_faces_transformers_is_the_same_encoder(place, texts_data, tmp_path):
     pytest.importorskip("safetensors")
     folder = tiny_encoder.write_transformers_form(place, tmp_path / "transformers")
     found = []

@@ -1,6 +1,5 @@
 """The results that every task reports: metrics, scores of examples, and answers."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ import tiny_texts
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab import tasks
-from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.tasks.measured import Judged, Measured
 
 TASKS = ("classify", "pairs", "rank", "read", "translate", "programs", "mlu")
@@ -36,14 +34,7 @@ OLD_NAMES = {
 
 
 @pytest.fixture(scope="module")
-def made(
-    texts_data: Path,
-    pairs_data: Path,
-    rank_data: Path,
-    reading_data: Path,
-    sequences_data: Path,
-    mlu_data: Path,
-) -> dict[str, Task]:
+def made(texts_data, pairs_data, rank_data, reading_data, sequences_data, mlu_data):
     """Return a tiny version of every task, by name."""
     return {
         "classify": tiny_texts.make(texts_data, data__validation=str(texts_data / "test.tsv")),
@@ -57,7 +48,7 @@ def made(
 
 
 @pytest.fixture(scope="module")
-def measured(made: dict[str, Task]) -> Any:
+def measured(made):
     """Measure a task's untrained model on a few validation examples."""
     found: dict[str, tuple[Any, Measured]] = {}
 
@@ -72,14 +63,12 @@ def measured(made: dict[str, Task]) -> Any:
     return of
 
 
-def test_every_task_is_here(made: dict[str, Task]) -> None:
+def test_every_task_is_here(made):
     assert set(made) == set(TASKS) == set(tasks.available())
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_the_main_figure_is_the_mean_of_its_items(
-    name: str, made: dict[str, Task], measured: Any
-) -> None:
+def test_the_main_figure_is_the_mean_of_its_items(name, made, measured):
     task, (_, reached) = made[name], measured(name)
     if reached.items is None:
         assert name == "translate"  # BLEU is not a mean over sentences
@@ -91,9 +80,7 @@ def test_the_main_figure_is_the_mean_of_its_items(
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_examples_are_judged_as_predict_answers_them(
-    name: str, made: dict[str, Task], measured: Any
-) -> None:
+def test_examples_are_judged_as_predict_answers_them(name, made, measured):
     task, (model, reached) = made[name], measured(name)
     assert all(0 <= one.confidence <= 1.0001 for one in reached.judged)
     if set(task.shares) & {"accuracy", "exact_match", "sequence_accuracy"}:
@@ -106,9 +93,7 @@ def test_examples_are_judged_as_predict_answers_them(
         assert one.given == given.replace("\n", " ")
 
 
-def test_the_best_candidate_comes_first_and_is_right_or_not(
-    made: dict[str, Task], measured: Any
-) -> None:
+def test_the_best_candidate_comes_first_and_is_right_or_not(made, measured):
     _, reached = measured("rank")
     tops = [one.input.split("\t")[1] for one in reached.judged]
     assert tops == [one.given for one in reached.judged]
@@ -116,9 +101,7 @@ def test_the_best_candidate_comes_first_and_is_right_or_not(
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_file_is_measured_like_the_split_that_has_its_rows(
-    name: str, made: dict[str, Task], measured: Any
-) -> None:
+def test_a_file_is_measured_like_the_split_that_has_its_rows(name, made, measured):
     task, (model, reached) = made[name], measured(name)
     if name == "mlu":
         with pytest.raises(UserError, match="task mlu makes its own data"):
@@ -132,7 +115,7 @@ def test_a_file_is_measured_like_the_split_that_has_its_rows(
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_baselines_have_the_names_that_records_know(name: str, made: dict[str, Task]) -> None:
+def test_baselines_have_the_names_that_records_know(name, made):
     task = made[name]
     task.prepare()
     baselines, flat = task.measure_baselines("validation", 16), task.baselines("validation", 16)
@@ -142,6 +125,6 @@ def test_baselines_have_the_names_that_records_know(name: str, made: dict[str, T
         assert reached.figures[task.figure] == pytest.approx(np.mean(reached.items), abs=1e-6)
 
 
-def test_examples_without_items_are_counted_by_their_answers() -> None:
+def test_examples_without_items_are_counted_by_their_answers():
     answers = [Judged("a", "b", "b", True, 0.5)] * 3
     assert Measured({}, None, answers).examples == 3 and Measured({}).examples == 0

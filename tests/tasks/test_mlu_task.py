@@ -2,7 +2,6 @@ import collections
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -18,7 +17,7 @@ MODELS = ("coda", "softmax", "universal", "universal_coda")
 
 
 @pytest.fixture(scope="module")
-def trained(mlu_run: Path, mlu_data: Path) -> tuple[Task, keras.Model]:
+def trained(mlu_run, mlu_data):
     folder = RunFolder.open(mlu_run, finished=True)
     return folder.task(mlu_data), folder.load_model()
 
@@ -32,7 +31,7 @@ def check_kinds(task: Task, figures: dict[str, Any], examples: list[dict[str, An
     assert right == pytest.approx(figures["sequence_accuracy"] * len(examples))
 
 
-def test_training_makes_the_loss_small(mlu_run: Path) -> None:
+def test_training_makes_the_loss_small(mlu_run):
     history = RunFolder.open(mlu_run).history()
     assert [row["step"] for row in history] == [10, 20]
     assert history[1]["val_loss"] < history[0]["val_loss"] < np.log(258)
@@ -41,7 +40,7 @@ def test_training_makes_the_loss_small(mlu_run: Path) -> None:
     )
 
 
-def test_all_of_a_split_is_measured(trained: tuple[Task, keras.Model]) -> None:
+def test_all_of_a_split_is_measured(trained):
     task, model = trained
     size = task._builder().info.splits["validation"].num_examples
     figures = task.evaluate(model, "validation")
@@ -49,7 +48,7 @@ def test_all_of_a_split_is_measured(trained: tuple[Task, keras.Model]) -> None:
     assert figures == {"sequence_accuracy": pytest.approx(0.05, abs=0.05), "questions": size}
 
 
-def test_predict_is_the_served_function(trained: tuple[Task, keras.Model]) -> None:
+def test_predict_is_the_served_function(trained):
     task, model = trained
     questions = [
         row["expression"].decode() for row in task._examples("test").take(600).as_numpy_iterator()
@@ -70,9 +69,7 @@ def test_predict_is_the_served_function(trained: tuple[Task, keras.Model]) -> No
     assert task.predict(model, []) == []
 
 
-def test_answer_that_is_not_utf8_is_text(
-    trained: tuple[Task, keras.Model], monkeypatch: Any
-) -> None:
+def test_answer_that_is_not_utf8_is_text(trained, monkeypatch):
     # A poorly trained model may answer with any bytes. The export compares this text with its own.
     task, model = trained
     output = {"answer": tf.constant([b"\xff1"]), "log_probability": tf.constant([-1.0])}
@@ -81,7 +78,7 @@ def test_answer_that_is_not_utf8_is_text(
 
 
 @pytest.fixture(scope="module")
-def training_batch(mlu_data: Path) -> Any:
+def training_batch(mlu_data):
     return next(iter(tiny_mlu.make(mlu_data).training_data(0)))
 
 
@@ -92,7 +89,7 @@ def training_batch(mlu_data: Path) -> Any:
         *(pytest.param(model, marks=pytest.mark.long) for model in ("softmax", "universal_coda")),
     ],
 )
-def test_every_model_builds_and_trains(model: str, mlu_data: Path, training_batch: Any) -> None:
+def test_every_model_builds_and_trains(model, mlu_data, training_batch):
     task = tiny_mlu.make(mlu_data, model, model__num_layers=2)
     built = task.build_model()
     blocks = {layer.name for layer in built.layers if "_block_" in layer.name}
@@ -109,7 +106,7 @@ def test_every_model_builds_and_trains(model: str, mlu_data: Path, training_batc
     assert losses[1] < losses[0]
 
 
-def test_paper_has_the_size_of_tensor2tensor_and_the_demo_half_its_width() -> None:
+def test_paper_has_the_size_of_tensor2tensor_and_the_demo_half_its_width():
     for model in MODELS:
         for preset, width in (("demo", 64), ("paper", 128)):
             task = tasks.get("mlu")(preset=preset, model=model, seed=0, data_dir="data")
@@ -120,7 +117,7 @@ def test_paper_has_the_size_of_tensor2tensor_and_the_demo_half_its_width() -> No
             assert options == {"hidden_dim": width, "num_heads": 4, "num_layers": layers}
 
 
-def test_batches_depend_only_on_seed_and_step(mlu_data: Path) -> None:
+def test_batches_depend_only_on_seed_and_step(mlu_data):
     def sources(task: Task, first_step: int, batches: int) -> list[Any]:
         return [
             x["source"].numpy().tolist() for x, _, _ in task.training_data(first_step).take(batches)
@@ -135,7 +132,7 @@ def test_batches_depend_only_on_seed_and_step(mlu_data: Path) -> None:
     assert whole[:1] != sources(other, 0, 1)
 
 
-def test_validation_has_whole_batches_only(mlu_data: Path) -> None:
+def test_validation_has_whole_batches_only(mlu_data):
     task = tiny_mlu.make(mlu_data, data__validation_examples=70)
     assert [x["source"].shape[0] for x, _, _ in task.validation_data()] == [32, 32]
 
@@ -148,23 +145,21 @@ def test_validation_has_whole_batches_only(mlu_data: Path) -> None:
         ({"data__low": -60, "data__high": 90}, "x=85,y=-52,y-x"),
     ],
 )
-def test_example_is_of_the_range_and_operators(options: dict[str, Any], example: str) -> None:
+def test_example_is_of_the_range_and_operators(options, example):
     # The export uses it: with only the documentation's question, other ranges would fail.
     task = tiny_mlu.make(Path("data"), **options)
     assert task.example == example
     task.check_input(example)
 
 
-def test_example_of_the_documentation_is_held_out() -> None:
+def test_example_of_the_documentation_is_held_out():
     task = tasks.get("mlu")(preset="demo", model="coda", seed=0, data_dir="data")
     assert task.example == "x=85,y=-52,y-x"
     assert split_of(task.grammar.parse(task.example)) == "test"
 
 
 @pytest.mark.parametrize("question", ["", "x=20,y=1,x+y", "x=1," * 2500, b"\xff\xfe"])
-def test_what_is_no_question_is_one_line(
-    question: str | bytes, trained: tuple[Task, keras.Model]
-) -> None:
+def test_what_is_no_question_is_one_line(question, trained):
     task, model = trained
     with pytest.raises(UserError, match="from -20 to 19") as caught:
         task.predict(model, [tiny_mlu.QUESTION, question])
@@ -187,9 +182,7 @@ def test_what_is_no_question_is_one_line(
         ("softmax", {"model__coda_scaling": "paper"}, "unknown option 'model.coda_scaling'"),
     ],
 )
-def test_bad_options_are_one_line_before_anything_is_made(
-    model: str, options: dict[str, Any], message: str, tmp_path: Path
-) -> None:
+def test_bad_options_are_one_line_before_anything_is_made(model, options, message, tmp_path):
     with pytest.raises(UserError, match=message) as caught:
         tiny_mlu.make(tmp_path, model, **options)
     assert len(str(caught.value).splitlines()) == 1
@@ -206,9 +199,7 @@ def test_bad_options_are_one_line_before_anything_is_made(
         ({"model__attention_options": {"scaling": "big"}}, "scaling.*'big'"),
     ],
 )
-def test_model_options_that_do_not_go_together_are_one_line(
-    options: dict[str, Any], message: str
-) -> None:
+def test_model_options_that_do_not_go_together_are_one_line(options, message):
     with pytest.raises(UserError, match=message) as caught:
         tiny_mlu.make(Path("data"), **options).build_model()
     assert len(str(caught.value).splitlines()) == 1
@@ -221,7 +212,7 @@ def test_model_options_that_do_not_go_together_are_one_line(
         {"training__batch_size": 10**9},
     ],
 )
-def test_batch_larger_than_a_split_is_one_line(options: dict[str, Any], mlu_data: Path) -> None:
+def test_batch_larger_than_a_split_is_one_line(options, mlu_data):
     options = {"data__validation_examples": 10**9, **options}
     with pytest.raises(
         UserError, match=r"batch_size is \d+: it must be at most \d+, the number of questions in"
@@ -229,7 +220,7 @@ def test_batch_larger_than_a_split_is_one_line(options: dict[str, Any], mlu_data
         tiny_mlu.make(mlu_data, **options).prepare()
 
 
-def test_data_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+def test_data_folder_that_cannot_be_written_is_one_line(tmp_path):
     (tmp_path / "file").write_text("kept")
     with pytest.raises(UserError, match=f"cannot write the data to {tmp_path}/file") as caught:
         tiny_mlu.make(tmp_path / "file").prepare()
@@ -237,16 +228,13 @@ def test_data_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "kept"
 
 
-def test_tokenized_texts_have_the_bytes_that_the_model_is_given(mlu_data: Path) -> None:
+def test_tokenized_texts_have_the_bytes_that_the_model_is_given(mlu_data):
     task = tiny_mlu.make(mlu_data)
     question, *_ = task.texts("test", 2)
     texts = task.tokenize([question])
     (source,), (target,) = texts.tokens.values()
     assert "".join(source) == f"{question}⟨end⟩"
     assert "".join(target) == f"⟨start⟩{task.grammar.evaluate(question)}"
-    assert [np.count_nonzero(ids) for ids in texts.argument.values()] == [
-        len(source),
-        len(target),
-    ]
+    assert [np.count_nonzero(ids) for ids in texts.argument.values()] == [len(source), len(target)]
     with pytest.raises(UserError, match="unknown split"):
         task.texts("tset", 2)

@@ -34,7 +34,7 @@ SHORT = {"training__steps": 200, "training__checkpoint_every": 100, "training__l
 
 
 @pytest.fixture(scope="module")
-def folders(pairs_data: Path, rank_data: Path) -> dict[str, Path]:
+def folders(pairs_data, rank_data):
     return {"pairs": pairs_data, "rank": rank_data}
 
 
@@ -54,16 +54,16 @@ def _trained(
 
 
 @pytest.fixture(scope="module")
-def pairs(folders: dict[str, Path], shared: Any) -> tuple[Task, keras.Model]:
+def pairs(folders, shared):
     return _trained(folders, shared, "pairs", "decomposable_coda")
 
 
 @pytest.fixture(scope="module")
-def rank(folders: dict[str, Path], shared: Any) -> tuple[Task, keras.Model]:
+def rank(folders, shared):
     return _trained(folders, shared, "rank", "decomposable")
 
 
-def test_pairs_are_learned_and_measured(pairs: tuple[Task, keras.Model]) -> None:
+def test_pairs_are_learned_and_measured(pairs):
     task, model = pairs
     figures = task.evaluate(model)
     assert figures["accuracy"] > 0.9 and figures["pairs"] == 50
@@ -78,7 +78,7 @@ def test_pairs_are_learned_and_measured(pairs: tuple[Task, keras.Model]) -> None
     assert figures["accuracy"] == pytest.approx(np.mean(right))
 
 
-def test_an_answer_has_both_texts_tokens_and_their_weights(pairs: tuple[Task, keras.Model]) -> None:
+def test_an_answer_has_both_texts_tokens_and_their_weights(pairs):
     task, model = pairs
     (answer,) = task.predict(model, ["The cat RAN\ta dog"])
     assert answer["first_tokens"] == ["[NULL]", "the", "cat", "ran"]
@@ -90,16 +90,14 @@ def test_an_answer_has_both_texts_tokens_and_their_weights(pairs: tuple[Task, ke
 @pytest.mark.parametrize(
     "text", ["\t", "cat\t", "\tcat", "zzz\tqqq", "cat " * 10_000 + "\tdog", "\udcff\tcat"]
 )
-def test_any_pair_has_finite_probabilities(text: str, pairs: tuple[Task, keras.Model]) -> None:
+def test_any_pair_has_finite_probabilities(text, pairs):
     task, model = pairs
     task.check_input(text)
     (answer,) = task.predict(model, [text])
     assert np.isfinite(answer["probabilities"]).all() and np.isfinite(answer["weights"]).all()
 
 
-def test_candidates_are_ranked_and_measured(
-    rank: tuple[Task, keras.Model], folders: dict[str, Path]
-) -> None:
+def test_candidates_are_ranked_and_measured(rank, folders):
     task, model = rank
     figures = task.evaluate(model)
     assert figures["map"] > 0.9 and figures["questions"] == 50 and figures["pairs"] == 200
@@ -124,9 +122,7 @@ def test_candidates_are_ranked_and_measured(
     assert figures["recall_at_2"] == pytest.approx(np.mean(np.array(places) <= 2))
 
 
-def test_a_ranking_has_no_figures_of_training_batches(
-    rank: tuple[Task, keras.Model], folders: dict[str, Path], shared: Any
-) -> None:
+def test_a_ranking_has_no_figures_of_training_batches(rank, folders, shared):
     """Batches hold only some of a question's candidates; the history said that their MAP was 0."""
     task, _ = rank
     row = _run(folders, shared, "rank", "decomposable").history()[0]
@@ -137,7 +133,7 @@ def test_a_ranking_has_no_figures_of_training_batches(
     }
 
 
-def test_an_answer_has_the_candidates_best_first(rank: tuple[Task, keras.Model]) -> None:
+def test_an_answer_has_the_candidates_best_first(rank):
     task, model = rank
     (answer,) = task.predict(model, ["the cat\ta dog\tthe old cat\t\ta hen"])
     assert answer["ranked"][0] == "the old cat" and answer["places"][0] == 1
@@ -150,7 +146,7 @@ def test_an_answer_has_the_candidates_best_first(rank: tuple[Task, keras.Model])
 @pytest.mark.parametrize(
     ("task", "text"), [("pairs", "a"), ("pairs", "a\tb\tc"), ("rank", "a"), ("pairs", "")]
 )
-def test_inputs_that_are_no_pair(task: str, text: str, pairs: Any, rank: Any) -> None:
+def test_inputs_that_are_no_pair(task, text, pairs, rank):
     made = {"pairs": pairs, "rank": rank}[task][0]
     with pytest.raises(
         UserError,
@@ -161,9 +157,7 @@ def test_inputs_that_are_no_pair(task: str, text: str, pairs: Any, rank: Any) ->
 
 
 @pytest.mark.parametrize(("task", "model"), EVERY_MODEL)
-def test_every_model_is_made_and_its_batches_fit(
-    task: str, model: str, folders: dict[str, Path]
-) -> None:
+def test_every_model_is_made_and_its_batches_fit(task, model, folders):
     made = tiny_pairs.make(folders[task], task, model)
     made.prepare()
     inputs, target = next(iter(made.training_data(0)))
@@ -172,9 +166,7 @@ def test_every_model_is_made_and_its_batches_fit(
 
 @pytest.mark.parametrize(("task", "model"), FAMILIES)
 @pytest.mark.usefixtures("eagerly")
-def test_every_family_trains_a_step_and_answers(
-    task: str, model: str, folders: dict[str, Path]
-) -> None:
+def test_every_family_trains_a_step_and_answers(task, model, folders):
     made = tiny_pairs.make(folders[task], task, model, training__batch_size=30)
     made.prepare()
     network = made.build_model()
@@ -198,7 +190,7 @@ def test_every_family_trains_a_step_and_answers(
     assert np.isfinite(values).all()
 
 
-def test_mixture_is_of_both_kinds_and_trains_as_told(folders: dict[str, Path]) -> None:
+def test_mixture_is_of_both_kinds_and_trains_as_told(folders):
     changed = {
         "model__objective": "elbo",
         "model__estimator": "reinforce",
@@ -211,9 +203,7 @@ def test_mixture_is_of_both_kinds_and_trains_as_told(folders: dict[str, Path]) -
     assert config["components"] == [{}, {}, {"intra_attention": True}]
 
 
-def test_vectors_get_length_one_and_bring_words_that_training_never_saw(
-    folders: dict[str, Path], tmp_path: Path
-) -> None:
+def test_vectors_get_length_one_and_bring_words_that_training_never_saw(folders, tmp_path):
     (tmp_path / "glove.txt").write_text("cat 1 2 3 4 5 6 7 8\nzebra 8 0 0 0 0 0 0 0\n")
     vectors = {
         "data__vectors": str(tmp_path / "glove.txt"),
@@ -229,7 +219,7 @@ def test_vectors_get_length_one_and_bring_words_that_training_never_saw(
     assert not table[0].any() and "[NULL]" in vocabulary
 
 
-def test_unknown_words_do_not_tell_which_replies_are_right(tmp_path: Path) -> None:
+def test_unknown_words_do_not_tell_which_replies_are_right(tmp_path):
     """Only a reply that is also drawn as a wrong one, here with "zork", is in several pairs."""
     rows = [("how", "try zork", "1"), ("why", "try zork", "0"), ("why", "try blip", "1")]
     for split in ("train", "validation", "test"):
@@ -239,9 +229,7 @@ def test_unknown_words_do_not_tell_which_replies_are_right(tmp_path: Path) -> No
     assert set(task.tokenizer.vocabulary) == {"[PAD]", "[UNK]", "[NULL]", "try"}
 
 
-def test_unknown_words_have_ids_and_vectors_of_their_own(
-    folders: dict[str, Path], tmp_path: Path
-) -> None:
+def test_unknown_words_have_ids_and_vectors_of_their_own(folders, tmp_path):
     """Two unknown names with one id have distance 0, so CoDA's gate would treat them as equal."""
     (tmp_path / "glove.txt").write_text("cat 1 2 3 4 5 6 7 8\n")
     changed = {"data__vectors": str(tmp_path / "glove.txt"), "model__train_embedding": False}
@@ -265,7 +253,7 @@ def test_unknown_words_have_ids_and_vectors_of_their_own(
         many.check_model(one.build_model())
 
 
-def test_a_run_from_before_unknown_words_had_several_ids(folders: dict[str, Path]) -> None:
+def test_a_run_from_before_unknown_words_had_several_ids(folders):
     task = tiny_pairs.make(folders["rank"], "rank", "decomposable")
     config = task.config()
     del config["options"]["data.unknown_ids"]
@@ -281,9 +269,7 @@ def test_a_run_from_before_unknown_words_had_several_ids(folders: dict[str, Path
         ({"test": "1", "questions": "both"}, "the label 1 and one with the label 0$"),
     ],
 )
-def test_questions_of_which_none_counts_are_refused(
-    labels: dict[str, str], message: str, tmp_path: Path
-) -> None:
+def test_questions_of_which_none_counts_are_refused(labels, message, tmp_path):
     for split in ("train", "validation", "test"):
         # Their MAP would be 0.
         rows = [(f"q{q}", f"c{c}", labels.get(split, "01"[c % 2])) for q in "ab" for c in (0, 1)]
@@ -294,20 +280,20 @@ def test_questions_of_which_none_counts_are_refused(
         task.prepare()
 
 
-def test_frozen_words_without_vectors_are_refused(folders: dict[str, Path]) -> None:
+def test_frozen_words_without_vectors_are_refused(folders):
     task = tiny_pairs.make(folders["pairs"], "pairs", "decomposable", model__train_embedding=False)
     with pytest.raises(UserError, match=r"model.train_embedding is False and data.vectors is ''"):
         task.prepare()
 
 
-def test_questions_that_are_of_no_kind_are_refused_by_name(folders: dict[str, Path]) -> None:
+def test_questions_that_are_of_no_kind_are_refused_by_name(folders):
     task = tiny_pairs.make(folders["rank"], "rank", "decomposable", data__questions="all")
     with pytest.raises(UserError, match="unknown data.questions 'all'.*both, positive"):
         task.prepare()
 
 
 @pytest.mark.long
-def test_published_files_are_read_from_the_manual_folder(tmp_path: Path) -> None:
+def test_published_files_are_read_from_the_manual_folder(tmp_path):
     columns = "question candidate label question_id"
     folder = tmp_path / "downloads" / "manual" / "wikiqa"
     folder.mkdir(parents=True)
@@ -325,9 +311,7 @@ def test_published_files_are_read_from_the_manual_folder(tmp_path: Path) -> None
     assert target.shape == (8, 3) and set(target[:, 2].numpy()) == {-1}
 
 
-def test_tokenized_texts_have_the_tokens_that_the_model_is_given(
-    pairs: tuple[Task, keras.Model],
-) -> None:
+def test_tokenized_texts_have_the_tokens_that_the_model_is_given(pairs):
     task, model = pairs
     text, *_ = task.texts("test", 3)
     assert text.count("\t") == 1
@@ -343,7 +327,7 @@ def test_tokenized_texts_have_the_tokens_that_the_model_is_given(
 
 
 @pytest.mark.parametrize("name", ["pairs", "rank"])
-def test_without_vectors_not_even_equal_words_aligned(name: str, folders: dict[str, Path]) -> None:
+def test_without_vectors_not_even_equal_words_aligned(name, folders):
     """Keras' initial vectors are so short that all dot products, and so all weights, are near 0."""
     task = tiny_pairs.make(folders[name], name, "decomposable")
     task.prepare()
@@ -356,7 +340,7 @@ def test_without_vectors_not_even_equal_words_aligned(name: str, folders: dict[s
 
 
 @pytest.mark.parametrize("name", ["pairs", "rank"])
-def test_presets_for_own_data_suit_both_tokenizers_and_vectors(name: str, tmp_path: Path) -> None:
+def test_presets_for_own_data_suit_both_tokenizers_and_vectors(name, tmp_path):
     def made(**overrides: Any) -> Task:
         options = {"preset": "own", "model": "decomposable", "seed": 0, "data_dir": tmp_path}
         changed = {f"data.{name}": value for name, value in overrides.items()}

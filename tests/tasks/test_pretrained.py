@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import tiny_encoder
 
-from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.tasks.encoder import load_encoder
 
 FOLDER = Path(os.environ.get("QUASIATTN_ENCODER", "encoder"))
@@ -30,7 +29,7 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def task(texts_data: Path) -> Task:
+def task(texts_data):
     pytest.importorskip("keras_hub")
     pytest.importorskip("safetensors")
     made = tiny_encoder.make(texts_data, "classify", FOLDER, data__max_length=128)
@@ -38,7 +37,7 @@ def task(texts_data: Path) -> Task:
     return made
 
 
-def test_the_hash_of_the_weights_is_recorded(task: Task) -> None:
+def test_the_hash_of_the_weights_is_recorded(task):
     encoder, vocabulary, _ = load_encoder(str(FOLDER))
     assert encoder.sha256 == hashlib.sha256((FOLDER / "model.safetensors").read_bytes()).hexdigest()
     if encoder.sha256 == SHA256:
@@ -46,7 +45,7 @@ def test_the_hash_of_the_weights_is_recorded(task: Task) -> None:
         assert len(vocabulary) == 30_522
 
 
-def test_states_are_those_of_keras_hub_and_tell_what_means_the_same(task: Task) -> None:
+def test_states_are_those_of_keras_hub_and_tell_what_means_the_same(task):
     import keras_hub
 
     model = task.build_model()

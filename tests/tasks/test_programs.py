@@ -1,5 +1,4 @@
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,12 +20,12 @@ FAILING = [
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     return tiny_sequences.files(tmp_path_factory.mktemp("programs"))
 
 
 @pytest.fixture(scope="module")
-def task(folder: Path) -> Task:
+def task(folder):
     made = tiny_sequences.make(folder, "programs", "transformer")
     made.prepare()
     return made
@@ -39,9 +38,7 @@ def answering(task: Task, programs: list[str], monkeypatch: pytest.MonkeyPatch) 
     return dict(task.evaluate(task.build_model(), "train", limit=len(programs)))
 
 
-def test_programs_that_pass_are_more_than_those_that_are_exact(
-    task: Task, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_programs_that_pass_are_more_than_those_that_are_exact(task, monkeypatch):
     wanted = [target.decode() for target in task._data.splits["train"].target[:4]]
     figures = answering(task, ["[ + 0 a ]", wanted[1], "[ + 1 a ]", "[ + a a ]"], monkeypatch)
     assert wanted[0] == "[ + a 0 ]" and wanted[2] == "[ + a 1 ]"
@@ -49,21 +46,19 @@ def test_programs_that_pass_are_more_than_those_that_are_exact(
     assert figures["examples"] == 4 and figures["perplexity"] > 1
 
 
-def test_programs_that_loop_or_fail_or_cannot_be_read_do_not_pass(
-    task: Task, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_programs_that_loop_or_fail_or_cannot_be_read_do_not_pass(task, monkeypatch):
     started = time.monotonic()
     assert answering(task, FAILING, monkeypatch)["program_accuracy"] == 0
     assert time.monotonic() - started < 60
 
 
-def test_every_program_comes_back_from_its_pieces(task: Task) -> None:
+def test_every_program_comes_back_from_its_pieces(task):
     programs = ["[ filter a [ partial0 b < ] ]", '[ str_split a " " ]']
     ids = task.tokenizer.tokenize(programs)
     assert task.tokenizer.detokenize(ids).numpy().tolist() == [text.encode() for text in programs]
 
 
-def test_problems_are_made_by_rule(tmp_path: Path) -> None:
+def test_problems_are_made_by_rule(tmp_path):
     sizes = {"data.train_problems": 20, "data.validation_problems": 8, "data.test_problems": 8}
     made = get("programs")(
         preset="generated", model="transformer_coda", seed=0, data_dir=tmp_path, overrides=sizes
@@ -76,7 +71,7 @@ def test_problems_are_made_by_rule(tmp_path: Path) -> None:
     made.check_input(made.example)
 
 
-def test_a_program_is_held_out_with_all_its_texts(folder: Path) -> None:
+def test_a_program_is_held_out_with_all_its_texts(folder):
     made = tiny_sequences.make(folder, "programs", data__validation="", data__validation_share=0.4)
     whole, note = made._load()
     train, validation = (set(whole.splits[split].target) for split in ("train", "validation"))
@@ -95,9 +90,7 @@ def test_a_program_is_held_out_with_all_its_texts(folder: Path) -> None:
         ("", "has no problems"),
     ],
 )
-def test_a_file_that_is_of_another_form_is_one_line(
-    line: str, message: str, tmp_path: Path
-) -> None:
+def test_a_file_that_is_of_another_form_is_one_line(line, message, tmp_path):
     (tmp_path / "train.jsonl").write_text(line + "\n")
     made = tiny_sequences.make(tmp_path, "programs", data__validation="", data__test="")
     with pytest.raises(UserError, match=message) as caught:
@@ -105,7 +98,7 @@ def test_a_file_that_is_of_another_form_is_one_line(
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_no_file_and_no_problems_are_one_line(tmp_path: Path) -> None:
+def test_no_file_and_no_problems_are_one_line(tmp_path):
     with pytest.raises(UserError, match="data.train is '': name a file, with --data FILE"):
         tiny_sequences.make(tmp_path, "programs", data__train="").prepare()
     empty = get("programs")(

@@ -1,7 +1,6 @@
 """The task `read`, from files to answers with their positions."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,12 +20,12 @@ LONG = "🐈 «naïve» Ω\u0301… " * 9 + "the bête Éva, the cat Max. " + "�
 
 
 @pytest.fixture(scope="module")
-def folder(reading_data: Path) -> Path:
+def folder(reading_data):
     return reading_data
 
 
 @pytest.fixture(scope="module")
-def prepared(folder: Path) -> Task:
+def prepared(folder):
     task = tiny_reading.make(folder, "attention_flow")
     task.prepare()
     return task
@@ -50,7 +49,7 @@ def answers_of(task: Task, word: str, *passages: str) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("eagerly")
-def test_places_point_into_the_string_itself(prepared: Task) -> None:
+def test_places_point_into_the_string_itself(prepared):
     words = len(prepared.tokenizer.split(tf.constant([LONG]))[0])
     assert words > 3 * 20, "more than windows without a stride would hold"
     for passages, number in (
@@ -71,27 +70,27 @@ def test_places_point_into_the_string_itself(prepared: Task) -> None:
 
 
 @pytest.mark.usefixtures("eagerly")
-def test_an_answer_is_as_long_as_it_may_be(prepared: Task) -> None:
+def test_an_answer_is_as_long_as_it_may_be(prepared):
     answer = answers_of(prepared, "éva", "Éva, Éva and Éva")
     assert answer["answer"] == "Éva"  # the shortest of equal ones
     answer = answers_of(prepared, "éva", "nobody")
     assert answer["answer"] == "nobody"
 
 
-def test_thousands_of_passages(prepared: Task) -> None:
+def test_thousands_of_passages(prepared):
     passages = [f"the cat {number}" for number in range(2000)]
     passages[1234] += " Éva"
     answer = answers_of(prepared, "éva", *passages)
     assert (answer["passage"], answer["start"], answer["answer"]) == (1234, 13, "Éva")
 
 
-def test_passages_without_a_word_have_no_answer(prepared: Task) -> None:
+def test_passages_without_a_word_have_no_answer(prepared):
     answer = answers_of(prepared, "éva", "", " ")
     nothing = {"answer": "", "score": 0.0, "passage": 0, "start": 0, "end": 0}
     assert {name: answer[name] for name in nothing} == nothing
 
 
-def test_figures_are_of_the_answers(prepared: Task) -> None:
+def test_figures_are_of_the_answers(prepared):
     rows = tiny_reading.records(40, seed=2)
     figures = prepared.evaluate(pointing_at(prepared, "éva"))
     right = np.mean([row["answers"] == ["Éva"] for row in rows])
@@ -101,9 +100,7 @@ def test_figures_are_of_the_answers(prepared: Task) -> None:
 
 
 @pytest.mark.usefixtures("eagerly")
-def test_questions_without_an_answer_are_counted_and_measured(
-    prepared: Task, folder: Path, tmp_path: Path
-) -> None:
+def test_questions_without_an_answer_are_counted_and_measured(prepared, folder, tmp_path):
     for split in ("train", "validation", "test"):
         lines = (folder / f"{split}.jsonl").read_text(encoding="utf-8")
         impossible = {"question": "Why?", "answers": {"text": [], "answer_start": []}}
@@ -135,7 +132,7 @@ def test_questions_without_an_answer_are_counted_and_measured(
         ("Which big old white cat is it?\tthe cat", "has 8 words; the maximum is 6"),
     ],
 )
-def test_inputs_that_cannot_be_answered(text: str, message: str, prepared: Task) -> None:
+def test_inputs_that_cannot_be_answered(text, message, prepared):
     with pytest.raises(UserError, match=message):
         prepared.check_input(text)
 
@@ -143,7 +140,7 @@ def test_inputs_that_cannot_be_answered(text: str, message: str, prepared: Task)
 @pytest.mark.parametrize(
     "model", ["decaprop", pytest.param("decaprop_coda", marks=pytest.mark.long)]
 )
-def test_every_model_is_made_and_its_batches_fit(model: str, folder: Path) -> None:
+def test_every_model_is_made_and_its_batches_fit(model, folder):
     changed = {
         "data__max_length": 9,
         "data__stride": 4,
@@ -160,7 +157,7 @@ def test_every_model_is_made_and_its_batches_fit(model: str, folder: Path) -> No
     assert (network.get_config()["attention"] == "coda") == model.endswith("coda")
 
 
-def test_targets_are_the_words_of_the_answer_in_the_window(folder: Path) -> None:
+def test_targets_are_the_words_of_the_answer_in_the_window(folder):
     task = tiny_reading.make(folder, "attention_flow", data__train_length=5)
     task.prepare()
     inputs, target = next(iter(task.training_data(0)))
@@ -182,14 +179,12 @@ def test_targets_are_the_words_of_the_answer_in_the_window(folder: Path) -> None
         ({"training__label_smoothing": 0.1}, "training.label_smoothing is 0.1: task read"),
     ],
 )
-def test_options_that_do_not_go_together(
-    changed: dict[str, object], message: str, folder: Path
-) -> None:
+def test_options_that_do_not_go_together(changed, message, folder):
     with pytest.raises(UserError, match=message):
         tiny_reading.make(folder, "decaprop", **changed)
 
 
-def test_a_share_of_the_passages_is_always_the_same(folder: Path) -> None:
+def test_a_share_of_the_passages_is_always_the_same(folder):
     whole, part = (
         tiny_reading.make(folder, "decaprop", data__train_share=share, training__batch_size=1)
         for share in (1.0, 0.3)
@@ -204,7 +199,7 @@ def test_a_share_of_the_passages_is_always_the_same(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("model", read_presets.MODELS)
-def test_every_preset_suits_every_model(model: str) -> None:
+def test_every_preset_suits_every_model(model):
     for preset in read_presets.PRESETS.values():
         options = preset.for_model(model)
         assert (
@@ -213,7 +208,7 @@ def test_every_preset_suits_every_model(model: str) -> None:
 
 
 @pytest.mark.complete
-def test_a_trained_run_and_its_export_answer_alike(folder: Path, tmp_path: Path) -> None:
+def test_a_trained_run_and_its_export_answer_alike(folder, tmp_path):
     run = RunFolder.open(
         train(tiny_reading.make(folder, "attention_flow"), tmp_path / "run", progress=False).path,
         finished=True,
@@ -244,13 +239,10 @@ def test_a_trained_run_and_its_export_answer_alike(folder: Path, tmp_path: Path)
         assert answer["score"] == pytest.approx(expected["score"], rel=1e-3)
 
 
-def test_what_is_shown_are_the_words_that_the_model_reads(prepared: Task) -> None:
+def test_what_is_shown_are_the_words_that_the_model_reads(prepared):
     texts = prepared.tokenize([f"{QUESTION}\t{LONG}", "Which cat?\tthe cat"])
     assert texts.tokens["question"] == [["which", "bête", "?"], ["which", "cat", "?"]]
-    assert len(texts.tokens["passage"][0]) == 20 and texts.tokens["passage"][1] == [
-        "the",
-        "cat",
-    ]
+    assert len(texts.tokens["passage"][0]) == 20 and texts.tokens["passage"][1] == ["the", "cat"]
     assert texts.inputs["passage"].shape == (2, 20) and texts.inputs["question"].shape == (2, 3)
     assert np.isfinite(prepared.build_model()(texts.inputs)).all()
     blank, lengths = texts.blank()

@@ -20,7 +20,7 @@ TOKENIZER = SpanTokenizer(["[PAD]", "[UNK]", "a", "b"])
 
 
 @pytest.mark.parametrize(("size", "stride"), [(4, 2), (5, 1), (3, 3), (1, 1), (50, 20)])
-def test_windows_hold_every_word_and_every_short_answer(size: int, stride: int) -> None:
+def test_windows_hold_every_word_and_every_short_answer(size, stride):
     counts = np.arange(14)
     rows, starts = (
         part.numpy() for part in all_windows(tf.constant(counts, tf.int32), size, stride)
@@ -40,12 +40,12 @@ def test_windows_hold_every_word_and_every_short_answer(size: int, stride: int) 
         assert len(begins) == (0 if count == 0 else max(1, 1 - (size - count) // stride))
 
 
-def test_nothing_to_read_is_one_window() -> None:
+def test_nothing_to_read_is_one_window():
     windows = all_windows(tf.constant([0, 0, 0]), 4, 2)
     assert [part.numpy().tolist() for part in windows] == [[0], [0]]
 
 
-def test_windows_of_words_are_filled_with_nothing() -> None:
+def test_windows_of_words_are_filled_with_nothing():
     words = split_words(TOKENIZER, tf.constant(["a b c d e", "", "x"]))
     found = words_in(words, all_windows(words.counts(), 3, 2), tf.constant(3)).numpy().tolist()
     assert found == [[b"a", b"b", b"c"], [b"c", b"d", b"e"], [b"x", b"", b""]]
@@ -59,7 +59,7 @@ def test_windows_of_words_are_filled_with_nothing() -> None:
     assert middle.starts.numpy().tolist() == [47]
 
 
-def test_what_a_reader_is_called_with() -> None:
+def test_what_a_reader_is_called_with():
     words = tf.constant([["b", "Été", ""]])
     given = reader_inputs(TOKENIZER, words, tf.constant([["été"]]), ("characters", "forms"))
     assert given["passage"].numpy().tolist() == [[3, 1, 0]]
@@ -75,7 +75,7 @@ def test_what_a_reader_is_called_with() -> None:
     assert set(reader_inputs(TOKENIZER, words, words, ())) == {"passage", "question"}
 
 
-def test_thousands_of_passages_are_read_a_few_at_a_time() -> None:
+def test_thousands_of_passages_are_read_a_few_at_a_time():
     words = split_words(TOKENIZER, tf.constant([f"a {number} b" for number in range(3000)] + [""]))
     windows = all_windows(words.counts(), 2, 1)
     largest = []
@@ -101,7 +101,7 @@ def test_thousands_of_passages_are_read_a_few_at_a_time() -> None:
     np.testing.assert_array_equal(logits[:, 0, 1], np.repeat(np.arange(3000) % 7, 2))
 
 
-def test_windows_of_a_question_compete() -> None:
+def test_windows_of_a_question_compete():
     logits = np.random.default_rng(0).normal(size=(7, 5, 2)).astype("float32")
     question = np.array([0, 0, 0, 2, 2, 3, 3])
     logits[4, 2:] = -1e9  # padding

@@ -1,6 +1,5 @@
 import dataclasses
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,7 +44,7 @@ def make(preset: str = "demo", model: str = "coda", seed: int = 1, **overrides: 
     return Sums(preset=preset, model=model, seed=seed, data_dir="data", overrides=dotted)
 
 
-def test_config_survives_json(tmp_path: Path) -> None:
+def test_config_survives_json(tmp_path):
     task = make(seed=3, model__width=64, data__operators=("*", "-"), training__clip_norm=None)
     config = json.loads(json.dumps(task.config()))
     again = Sums.from_config(config, tmp_path)
@@ -55,13 +54,13 @@ def test_config_survives_json(tmp_path: Path) -> None:
     assert (again.preset, again.model, again.seed, again.data_dir) == ("demo", "coda", 3, tmp_path)
 
 
-def test_run_keeps_its_values_when_the_preset_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_keeps_its_values_when_the_preset_changes(monkeypatch):
     config = make().config()
     monkeypatch.setitem(Sums.presets, "demo", Sums.presets["paper"])
     assert Sums.from_config(config, "data").options.model["width"] == 8
 
 
-def test_passes_grow_with_the_data_and_end_where_steps_are_given() -> None:
+def test_passes_grow_with_the_data_and_end_where_steps_are_given():
     """With few rows the preset's steps stay; with many, checkpoints are half a pass apart."""
     many = make(training__passes=3).options.training
     assert (many.over(2).steps, many.over(2).checkpoint_every) == (8, 2)
@@ -75,7 +74,7 @@ def test_passes_grow_with_the_data_and_end_where_steps_are_given() -> None:
     assert passing.with_overrides({"training.steps": 4, "training.passes": 2}).training.passes == 2
 
 
-def test_vectors_change_what_the_preset_says_and_the_user_decides() -> None:
+def test_vectors_change_what_the_preset_says_and_the_user_decides():
     preset = dataclasses.replace(
         Sums.presets["demo"],
         data={"vectors": ""},
@@ -88,7 +87,7 @@ def test_vectors_change_what_the_preset_says_and_the_user_decides() -> None:
     assert preset.with_overrides({"data.vectors": "file"}).model["width"] == 8
 
 
-def test_overrides_leave_the_preset_alone() -> None:
+def test_overrides_leave_the_preset_alone():
     assert make(model__width=64).options.model == {"width": 64, "rate": 0.1, "causal": True}
     assert Sums.presets["demo"].model["width"] == 8
 
@@ -107,9 +106,7 @@ def test_overrides_leave_the_preset_alone() -> None:
         ("training.jit_compile", "True", True),
     ],
 )
-def test_text_of_the_command_line_is_read_as_the_type_of_the_option(
-    option: str, text: str, value: Any
-) -> None:
+def test_text_of_the_command_line_is_read_as_the_type_of_the_option(option, text, value):
     task = Sums(preset="demo", model="coda", seed=1, data_dir="data", overrides={option: text})
     got = task.options.options()[option]
     assert got == value
@@ -138,7 +135,7 @@ def test_text_of_the_command_line_is_read_as_the_type_of_the_option(
         ("width", 3, "unknown option 'width'"),
     ],
 )
-def test_wrong_overrides_are_named(option: str, value: Any, message: str) -> None:
+def test_wrong_overrides_are_named(option, value, message):
     with pytest.raises(UserError, match=message):
         Sums(preset="demo", model="coda", seed=1, data_dir="data", overrides={option: value})
 
@@ -155,7 +152,7 @@ def test_wrong_overrides_are_named(option: str, value: Any, message: str) -> Non
         ({"seed": 2**32}, "seed is 4294967296"),
     ],
 )
-def test_unknown_names_are_listed(arguments: dict[str, Any], message: str) -> None:
+def test_unknown_names_are_listed(arguments, message):
     with pytest.raises(UserError, match=message):
         make(**arguments)
 
@@ -188,24 +185,24 @@ def test_unknown_names_are_listed(arguments: dict[str, Any], message: str) -> No
         ({"clip_norm": float("inf")}, "training.clip_norm is inf: it must be none or a number"),
     ],
 )
-def test_settings_out_of_range_are_named(overrides: dict[str, Any], message: str) -> None:
+def test_settings_out_of_range_are_named(overrides, message):
     with pytest.raises(UserError, match=message):
         make(**{f"training__{name}": value for name, value in overrides.items()})
 
 
-def test_get_imports_a_task_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_get_imports_a_task_by_name(monkeypatch):
     monkeypatch.setitem(tasks._TASKS, "sums", f"{__name__}:Sums")
     assert tasks.get("sums") is Sums
     assert "sums" in tasks.available()
 
 
-def test_every_registered_task_can_be_imported() -> None:
+def test_every_registered_task_can_be_imported():
     for name in tasks.available():
         assert tasks.get(name).name == name
 
 
 @pytest.mark.parametrize("name", tasks.available())
-def test_presets_suit_every_model_and_compile_no_dropout(name: str) -> None:
+def test_presets_suit_every_model_and_compile_no_dropout(name):
     """XLA on CPUs recomputes dropout's random bits for every use: MLU took 17 times as long."""
     task = tasks.get(name)
     for preset in task.presets.values():
@@ -217,7 +214,7 @@ def test_presets_suit_every_model_and_compile_no_dropout(name: str) -> None:
             assert not (options["training.jit_compile"] and any(rates)), model
 
 
-def test_registry_names_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_registry_names_what_it_has(monkeypatch):
     monkeypatch.setitem(tasks._TASKS, "sums", f"{__name__}:Sums")
     with pytest.raises(
         UserError, match=r"unknown task 'sum' \(did you mean 'sums'\?\): choose from .*sums"
@@ -226,9 +223,7 @@ def test_registry_names_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", tasks.available())
-def test_a_model_that_cannot_start_with_word_vectors_lists_none_and_says_one_thing(
-    name: str, run_cli: Any
-) -> None:
+def test_a_model_that_cannot_start_with_word_vectors_lists_none_and_says_one_thing(name, run_cli):
     # The error blamed the tokenizer for a Transformer, and the model for another tokenizer.
     task = tasks.describe(name)
     preset = task.own_data[0] if task.own_data else next(iter(task.presets))
@@ -251,7 +246,7 @@ def test_a_model_that_cannot_start_with_word_vectors_lists_none_and_says_one_thi
 
 
 @pytest.mark.parametrize("name", ["classify", "pairs", "rank", "read"])
-def test_fewer_rows_than_a_batch_were_an_error_and_are_one_batch(name: str, tmp_path: Path) -> None:
+def test_fewer_rows_than_a_batch_were_an_error_and_are_one_batch(name, tmp_path):
     import tiny_pairs
     import tiny_reading
     import tiny_texts
@@ -281,6 +276,6 @@ def test_fewer_rows_than_a_batch_were_an_error_and_are_one_batch(name: str, tmp_
     )
 
 
-def test_no_sentence_about_an_option_ends_in_a_name_of_the_code() -> None:
+def test_no_sentence_about_an_option_ends_in_a_name_of_the_code():
     """`training.passes` ended in "see over", which says nothing on the command line."""
     assert not [name for name, said in OPTIONS.items() if "see " in said.lower()]

@@ -24,7 +24,7 @@ READ_BEFORE = ["he", "isn", "\u2019", "t", "old"]
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def data(tmp_path_factory):
     rows = [(f"{TYPESET} {text}", label) for text, label in tiny_texts.rows(60)]
     folder = tmp_path_factory.mktemp("typeset")
     for name in ("train.tsv", "test.tsv"):
@@ -54,14 +54,14 @@ def words_of(task: Any, text: str = TYPESET) -> list[str]:
     return [word.decode() for word in row]
 
 
-def test_new_runs_record_their_text_processing(data: Path, tmp_path: Path) -> None:
+def test_new_runs_record_their_text_processing(data, tmp_path):
     task = tiny_texts.make(data, data__min_count=1)
     run = made_run(tmp_path / "run", task)
     assert json.loads((run.path / RECORD).read_text()) == {"version": TEXT_VERSION}
     assert words_of(run.task(data)) == words_of(task) == READ
 
 
-def test_earlier_runs_read_texts_as_they_did(data: Path, tmp_path: Path) -> None:
+def test_earlier_runs_read_texts_as_they_did(data, tmp_path):
     task = tiny_texts.make(data, data__min_count=1)
     run = as_before(made_run(tmp_path / "run", task), task)
     vocabulary = (run.path / "vocabulary.txt").read_bytes()
@@ -74,18 +74,14 @@ def test_earlier_runs_read_texts_as_they_did(data: Path, tmp_path: Path) -> None
     assert not (run.path / RECORD).exists()
 
 
-def test_a_run_that_was_stopped_before_it_had_a_vocabulary_is_a_new_one(
-    data: Path, tmp_path: Path
-) -> None:
+def test_a_run_that_was_stopped_before_it_had_a_vocabulary_is_a_new_one(data, tmp_path):
     task = tiny_texts.make(data, data__min_count=1)
     task.resume(RunFolder.create(tmp_path / "run", task, options={}).path)
     task.prepare()
     assert words_of(task) == READ
 
 
-def test_a_trial_that_continues_an_earlier_one_reads_as_that_did(
-    data: Path, tmp_path: Path
-) -> None:
+def test_a_trial_that_continues_an_earlier_one_reads_as_that_did(data, tmp_path):
     task = tiny_texts.make(data, data__min_count=1, training__schedule="constant")
     run = as_before(made_run(tmp_path / "run", task), task)
     run.model_file.touch()
@@ -101,7 +97,7 @@ def test_a_trial_that_continues_an_earlier_one_reads_as_that_did(
 @pytest.mark.parametrize(
     "content", [b"", b"\xff", b"{}", b"[]", b'{"version": "2"}', b'{"version": 99}']
 )
-def test_a_damaged_record_is_named(content: bytes, data: Path, tmp_path: Path) -> None:
+def test_a_damaged_record_is_named(content, data, tmp_path):
     run = made_run(tmp_path / "run", tiny_texts.make(data))
     (run.path / RECORD).write_bytes(content)
     with pytest.raises(UserError, match=f"{RECORD} is damaged, or of a newer keras_quasiattn"):
@@ -110,8 +106,8 @@ def test_a_damaged_record_is_named(content: bytes, data: Path, tmp_path: Path) -
 
 @pytest.mark.long
 def test_a_finished_run_from_before_answers_goes_on_and_is_exported_as_it_was(
-    texts_run: Path, texts_data: Path, tmp_path: Path
-) -> None:
+    texts_run, texts_data, tmp_path
+):
     run = shutil.copytree(texts_run, tmp_path / "run")
     for name in (RECORD, "manifest.json"):
         (run / name).unlink()

@@ -1,4 +1,3 @@
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -8,7 +7,7 @@ import tensorflow as tf
 import tiny_sequences
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.tasks import Task, get, sequence_presets
+from keras_quasiattn.lab.tasks import get, sequence_presets
 from keras_quasiattn.lab.training import RunFolder, train
 from keras_quasiattn.metrics import bleu
 
@@ -18,12 +17,12 @@ TARGETS = [target for _, target in tiny_sequences.sentences(20, seed=2)]
 
 
 @pytest.fixture(scope="module")
-def folder(sequences_data: Path) -> Path:
+def folder(sequences_data):
     return sequences_data
 
 
 @pytest.fixture(scope="module")
-def run(folder: Path, shared: Any) -> Path:
+def run(folder, shared):
     """Return a finished run; read-only."""
     return (
         shared(
@@ -35,15 +34,13 @@ def run(folder: Path, shared: Any) -> Path:
 
 
 @pytest.fixture(scope="module")
-def trained(run: Path, folder: Path) -> tuple[Task, keras.Model]:
+def trained(run, folder):
     """Return task and model as in another process, which has the run but not the data."""
     opened = RunFolder.open(run, finished=True)
     return opened.task("elsewhere"), opened.load_model()
 
 
-def test_translation_is_learned_and_measured(
-    trained: tuple[Task, keras.Model], folder: Path
-) -> None:
+def test_translation_is_learned_and_measured(trained, folder):
     task, model = trained
     figures = task.evaluate(model)
     answers = [row["answer"] for row in task.predict(model, SOURCES)]
@@ -69,7 +66,7 @@ def test_translation_is_learned_and_measured(
 
 
 @pytest.mark.long
-def test_new_lengths_trace_nothing_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_lengths_trace_nothing_again(folder, monkeypatch):
     """So memory does not grow with the number of different lengths in training."""
     task = tiny_sequences.make(folder, training__jit_compile=False)
     task.prepare()
@@ -85,7 +82,7 @@ def test_new_lengths_trace_nothing_again(folder: Path, monkeypatch: pytest.Monke
     assert len(traced) == before
 
 
-def test_a_run_keeps_its_figures_by_loss(run: Path) -> None:
+def test_a_run_keeps_its_figures_by_loss(run):
     rows = RunFolder.open(run).history()
     assert rows[-1]["val_perplexity"] < rows[0]["val_perplexity"] < 320
     assert RunFolder.open(run).metrics()["validation"]["loss"] == pytest.approx(
@@ -93,9 +90,7 @@ def test_a_run_keeps_its_figures_by_loss(run: Path) -> None:
     )
 
 
-def test_predict_is_the_served_function_and_a_batch_its_items(
-    trained: tuple[Task, keras.Model],
-) -> None:
+def test_predict_is_the_served_function_and_a_batch_its_items(trained):
     task, model = trained
     texts = [*SOURCES[:3], "dog", "a a a a a a a a a"]
     rows = task.predict(model, texts)
@@ -122,9 +117,7 @@ def test_predict_is_the_served_function_and_a_batch_its_items(
 @pytest.mark.parametrize(
     "model", ["transformer", pytest.param("seq2seq_coda", marks=pytest.mark.long)]
 )
-def test_an_answer_is_explained_by_a_weight_a_pair_of_pieces(
-    model: str, trained: tuple[Task, keras.Model], folder: Path, run: Path
-) -> None:
+def test_an_answer_is_explained_by_a_weight_a_pair_of_pieces(model, trained, folder, run):
     task, network = trained
     if model != "transformer":
         task = tiny_sequences.make(folder, model=model)
@@ -145,22 +138,20 @@ def test_an_answer_is_explained_by_a_weight_a_pair_of_pieces(
         np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-5)
 
 
-def test_without_attention_nothing_is_explained(folder: Path) -> None:
+def test_without_attention_nothing_is_explained(folder):
     with pytest.raises(UserError, match="model seq2seq has no attention to show"):
         tiny_sequences.make(folder, model="seq2seq").explain(keras.Model(), ["a"])
 
 
 @pytest.mark.parametrize("text", ["", " \t\n", "\N{NO-BREAK SPACE}"])
-def test_an_empty_text_is_one_line(text: str, trained: tuple[Task, keras.Model]) -> None:
+def test_an_empty_text_is_one_line(text, trained):
     task, model = trained
     with pytest.raises(UserError, match="is empty: expected one such as 'any text'") as caught:
         task.predict(model, ["dog", text])
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_ten_thousand_words_are_one_line_and_lose_their_tail_when_served(
-    trained: tuple[Task, keras.Model],
-) -> None:
+def test_ten_thousand_words_are_one_line_and_lose_their_tail_when_served(trained):
     task, model = trained
     with pytest.raises(
         UserError, match=r"the text 'dog .*'... has 10001 tokens; data.max_length allows 12"
@@ -175,7 +166,7 @@ def test_ten_thousand_words_are_one_line_and_lose_their_tail_when_served(
 
 
 @pytest.mark.parametrize("text", ["犬が", "كلب", "\U0001f415", "\udcff", "dog \x00 dog"])
-def test_any_script_has_an_answer(text: str, trained: tuple[Task, keras.Model]) -> None:
+def test_any_script_has_an_answer(text, trained):
     task, model = trained
     (row,) = task.predict(model, [text])
     assert np.isfinite([row["log_probability"], row["score"]]).all() and isinstance(
@@ -193,7 +184,7 @@ REPRESENTATIVE = ("transformer_coda", "seq2seq_attention")
         for model in sequence_presets.MODELS
     ],
 )
-def test_every_model_is_made_and_its_batches_fit(model: str, folder: Path) -> None:
+def test_every_model_is_made_and_its_batches_fit(model, folder):
     task = tiny_sequences.make(folder, model=model)
     task.prepare()
     built = task.build_model()
@@ -205,7 +196,7 @@ def test_every_model_is_made_and_its_batches_fit(model: str, folder: Path) -> No
     assert ("Bidirectional" in names) == (model in ("seq2seq_attention", "seq2seq_coda"))
 
 
-def test_the_compositions_of_the_papers_table_reach_the_model(folder: Path, run: Path) -> None:
+def test_the_compositions_of_the_papers_table_reach_the_model(folder, run):
     changed = {"model__attention_options": {"similarity": "sigmoid", "gate": "algebraic"}}
     task = tiny_sequences.make(folder, model="transformer_coda", **changed)
     task.read_assets(run)
@@ -216,7 +207,7 @@ def test_the_compositions_of_the_papers_table_reach_the_model(folder: Path, run:
     assert adaptive.build_model().adaptive
 
 
-def test_batches_are_of_few_shapes_and_follow_from_seed_and_step(folder: Path) -> None:
+def test_batches_are_of_few_shapes_and_follow_from_seed_and_step(folder):
     task = tiny_sequences.make(folder)
     task.prepare()
     taken = [inputs["source"].numpy() for inputs, _, _ in task.training_data(0).take(12)]
@@ -227,7 +218,7 @@ def test_batches_are_of_few_shapes_and_follow_from_seed_and_step(folder: Path) -
     assert sum(len(target) for _, target, _ in task.validation_data()) == 20
 
 
-def test_training_pairs_that_are_too_long_are_left_out_and_said(folder: Path) -> None:
+def test_training_pairs_that_are_too_long_are_left_out_and_said(folder):
     task = tiny_sequences.make(folder, data__max_length=4)
     task.prepare()
     kept = len(task._data.splits["train"])
@@ -248,12 +239,12 @@ def test_training_pairs_that_are_too_long_are_left_out_and_said(folder: Path) ->
         ({"model__units": 3}, "unknown option 'model.units'"),
     ],
 )
-def test_bad_options_are_one_line(changed: dict[str, Any], message: str, folder: Path) -> None:
+def test_bad_options_are_one_line(changed, message, folder):
     with pytest.raises(UserError, match=message):
         tiny_sequences.make(folder, **changed)
 
 
-def test_too_few_pairs_and_too_small_a_vocabulary_are_one_line(folder: Path) -> None:
+def test_too_few_pairs_and_too_small_a_vocabulary_are_one_line(folder):
     with pytest.raises(
         UserError, match="data.row_multiple is 50: it must be at most 20, .* validation split"
     ):
@@ -262,7 +253,7 @@ def test_too_few_pairs_and_too_small_a_vocabulary_are_one_line(folder: Path) -> 
         tiny_sequences.make(folder, data__vocabulary_size=9).prepare()
 
 
-def test_damaged_pieces_are_one_line(run: Path, tmp_path: Path) -> None:
+def test_damaged_pieces_are_one_line(run, tmp_path):
     task = RunFolder.open(run).task("elsewhere")
     (tmp_path / "pieces.model").write_bytes((run / "pieces.model").read_bytes()[:50])
     for place in (tmp_path, tmp_path / "missing"):
@@ -271,7 +262,7 @@ def test_damaged_pieces_are_one_line(run: Path, tmp_path: Path) -> None:
             task.read_assets(place)
 
 
-def test_a_corpus_is_read_in_both_directions(tmp_path: Path) -> None:
+def test_a_corpus_is_read_in_both_directions(tmp_path):
     manual = tmp_path / "downloads" / "manual" / "multi30k"
     manual.mkdir(parents=True)
     for split in ("train", "val", "test_2016_flickr"):

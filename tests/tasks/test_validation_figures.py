@@ -1,7 +1,5 @@
 """The validation metrics, by which checkpoints are chosen."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import tiny_texts
@@ -9,7 +7,7 @@ import tiny_texts
 from keras_quasiattn.lab.training.finishing import compile_for
 
 
-def test_texts_that_filled_the_last_batch_counted_twice(texts_data: Path) -> None:
+def test_texts_that_filled_the_last_batch_counted_twice(texts_data):
     task = tiny_texts.make(texts_data, "bilstm_soft", training__batch_size=200)
     task.prepare()
     model = task.build_model()

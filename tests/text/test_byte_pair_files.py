@@ -16,7 +16,7 @@ def written(folder: Path) -> tuple[Path, Path]:
     return vocabulary, file
 
 
-def test_padding_comes_first_and_the_version_is_no_merge(tmp_path: Path) -> None:
+def test_padding_comes_first_and_the_version_is_no_merge(tmp_path):
     ids, merges = tiny_encoder.byte_pairs()
     pieces, found, padding = read_byte_pairs(*written(tmp_path))
     assert found == merges and padding == ids["<pad>"] == 1
@@ -35,9 +35,7 @@ def test_padding_comes_first_and_the_version_is_no_merge(tmp_path: Path) -> None
         ("merges.txt", "\u0120 w\n", "\u0120 ww\n", r"merges.txt, line \d+: .*needs 'ww', which"),
     ],
 )
-def test_what_is_damaged_is_named_with_its_line(
-    name: str, old: str, new: str, said: str, tmp_path: Path
-) -> None:
+def test_what_is_damaged_is_named_with_its_line(name, old, new, said, tmp_path):
     files = written(tmp_path)
     file = tmp_path / name
     text = file.read_text(encoding="utf-8")
@@ -47,7 +45,7 @@ def test_what_is_damaged_is_named_with_its_line(
         read_byte_pairs(*files)
 
 
-def test_bytes_that_are_not_utf_8_are_named_with_their_line(tmp_path: Path) -> None:
+def test_bytes_that_are_not_utf_8_are_named_with_their_line(tmp_path):
     vocabulary, merges = written(tmp_path)
     lines = merges.read_bytes().split(b"\n")
     merges.write_bytes(b"\n".join([*lines[:2], b"\xff x", *lines[2:]]))

@@ -19,7 +19,7 @@ ODD = [
 
 
 @pytest.fixture(scope="module")
-def model() -> Any:
+def model():
     """Return RoBERTa's own tokenizer, with a vocabulary learned from texts."""
     tokenizers = pytest.importorskip("tokenizers")
     bytewise = tokenizers.pre_tokenizers.ByteLevel
@@ -75,19 +75,19 @@ def compare(model: Any, texts: list[str]) -> None:
         assert pieces == [names[number] for number in row], text
 
 
-def test_ids_equal_roberta_and_keras_hub(model: Any) -> None:
+def test_ids_equal_roberta_and_keras_hub(model):
     compare(model, [*ODD, *real()[::100], *generated(60)])
 
 
 @pytest.mark.long
-def test_ids_equal_roberta_and_keras_hub_on_10_000_texts(model: Any) -> None:
+def test_ids_equal_roberta_and_keras_hub_on_10_000_texts(model):
     lines = real()
     texts = [*ODD, *lines, *generated(max(10_000 - len(lines), 5000))]
     assert len(texts) >= 10_000
     compare(model, texts)
 
 
-def test_no_text_gives_a_special_token_and_any_bytes_are_read(model: Any) -> None:
+def test_no_text_gives_a_special_token_and_any_bytes_are_read(model):
     tokenizer = ours(*parts(model))
     texts = tf.constant([b"<s> a</s> <pad> <mask>", b"\xff\xfe a", b"\x80" * 200, b""])
     ids = tokenizer.ids(tokenizer.split(texts)).to_list()
@@ -114,6 +114,6 @@ LETTERS = list(byte_characters().values())
         (["<pad>", "<s>", "</s>", *LETTERS, "ab"], ["ab"], "must be two pieces with a space"),
     ],
 )
-def test_what_a_vocabulary_lacks_is_named(pieces: list[str], merges: list[str], said: str) -> None:
+def test_what_a_vocabulary_lacks_is_named(pieces, merges, said):
     with pytest.raises(ValueError, match=said):
         BytePairTokenizer(pieces, merges)

@@ -46,7 +46,7 @@ def harvardnlp_treebank(string: str) -> str:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_questions_and_treebank_are_cleaned_as_harvardnlp_does(text: str) -> None:
+def test_questions_and_treebank_are_cleaned_as_harvardnlp_does(text):
     assert clean("questions", text) == harvardnlp(text)
     assert clean("treebank", text) == harvardnlp_treebank(text)
 
@@ -64,12 +64,12 @@ def test_questions_and_treebank_are_cleaned_as_harvardnlp_does(text: str) -> Non
         ("", ""),
     ],
 )
-def test_words_of_any_script(text: str, expected: str) -> None:
+def test_words_of_any_script(text, expected):
     assert clean("words", text) == expected
 
 
 @pytest.mark.parametrize("name", CLEANINGS)
-def test_bytes_that_are_not_utf8_are_no_error(name: str) -> None:
+def test_bytes_that_are_not_utf8_are_no_error(name):
     words = clean(name, b"good \xff\xfe film").split()
     assert (words[0], words[-1]) == ("good", "film")
 
@@ -91,7 +91,7 @@ def test_bytes_that_are_not_utf8_are_no_error(name: str) -> None:
         ("<img src=a.png alt='x > y'>c<img alt=\"d>e\"/>", "c"),
     ],
 )
-def test_text_between_signs_was_deleted_that_is_no_tag(text: str, expected: str) -> None:
+def test_text_between_signs_was_deleted_that_is_no_tag(text, expected):
     assert clean("words", text) == expected
     before = CLEANINGS["words"](tf.constant([text]), 1).numpy()[0].decode()
     assert before == re.sub("<[^<>]{1,40}>", " ", before)  # as runs of version 1 still do
@@ -114,7 +114,7 @@ MAKERS: dict[str, Callable[..., VocabularyTokenizer]] = {
 
 @pytest.mark.parametrize("sign", APOSTROPHES)
 @pytest.mark.parametrize("name", MAKERS)
-def test_typographic_apostrophes_made_other_words(name: str, sign: str) -> None:
+def test_typographic_apostrophes_made_other_words(name, sign):
     text = "It's 'the' don't, isn't"
     tokenizer = MAKERS[name]()
     both = tf.constant([text, text.replace("'", sign)])
@@ -128,7 +128,7 @@ def test_typographic_apostrophes_made_other_words(name: str, sign: str) -> None:
 
 
 @pytest.mark.parametrize("sign", APOSTROPHES)
-def test_places_of_typographic_apostrophes_are_of_the_text_itself(sign: str) -> None:
+def test_places_of_typographic_apostrophes_are_of_the_text_itself(sign):
     text = f"isn{sign}t it"
     words, starts, ends = SpanTokenizer(VOCABULARY).split_with_offsets(tf.constant([text]))
     assert words.to_list() == [[b"isn", b"'", b"t", b"it"]]
@@ -139,7 +139,7 @@ def test_places_of_typographic_apostrophes_are_of_the_text_itself(sign: str) -> 
     assert found == ["isn", sign, "t", "it"]
 
 
-def test_vocabularies_are_learned_as_tokenizers_read() -> None:
+def test_vocabularies_are_learned_as_tokenizers_read():
     texts = ["don\u2019t", "it\u2019s the"] * 9
     assert set(count_words(texts, "words")) >= {"n't", "'s"}
     assert not set(count_words(texts, "words", 1)) & {"n't", "'s"}
@@ -147,5 +147,5 @@ def test_vocabularies_are_learned_as_tokenizers_read() -> None:
 
 
 @pytest.mark.long
-def test_an_earlier_run_learns_the_subwords_of_its_text_processing() -> None:
+def test_an_earlier_run_learns_the_subwords_of_its_text_processing():
     assert "'" not in learn_subwords(["don\u2019t"] * 9, size=60, text_version=1)

@@ -50,13 +50,13 @@ def real() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def texts() -> list[str]:
+def texts():
     lines = real()
     return lines + generated(max(10_000 - len(lines), 5000))
 
 
 @pytest.fixture(scope="module")
-def vocabulary(texts: list[str]) -> list[str]:
+def vocabulary(texts):
     """Return a vocabulary of most of the texts' characters and some of their words."""
     draw = random.Random(1)
     characters = sorted({one for text in texts for one in text.casefold() + text} - {" "})
@@ -75,9 +75,7 @@ def vocabulary(texts: list[str]) -> list[str]:
         ),
     ],
 )
-def test_ids_are_those_of_keras_hub(
-    lowercase: bool, strip_accents: bool, texts: list[str], vocabulary: list[str]
-) -> None:
+def test_ids_are_those_of_keras_hub(lowercase, strip_accents, texts, vocabulary):
     keras_hub = pytest.importorskip("keras_hub")
     options = {"lowercase": lowercase, "strip_accents": strip_accents}
     theirs = keras_hub.tokenizers.WordPieceTokenizer(vocabulary, **options)
@@ -96,7 +94,7 @@ def test_ids_are_those_of_keras_hub(
     assert 0.05 < share < 0.95  # both known and unknown words occur
 
 
-def test_bytes_that_are_not_utf_8_are_read(vocabulary: list[str]) -> None:
+def test_bytes_that_are_not_utf_8_are_read(vocabulary):
     tokenizer = EncoderTokenizer(vocabulary)
     assert tokenizer.tokenize(tf.constant([b"\xff\xfe a", b"", b"\x80" * 200])).shape[0] == 3
 
@@ -113,6 +111,6 @@ def test_bytes_that_are_not_utf_8_are_read(vocabulary: list[str]) -> None:
         (["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "a"], "twice"),
     ],
 )
-def test_a_vocabulary_without_its_tokens_is_refused(changed: list[str], said: str) -> None:
+def test_a_vocabulary_without_its_tokens_is_refused(changed, said):
     with pytest.raises(ValueError, match=said):
         EncoderTokenizer(changed)

@@ -1,5 +1,4 @@
 import unicodedata
-from pathlib import Path
 
 import pytest
 import tensorflow as tf
@@ -25,7 +24,7 @@ UNSEEN = [
 
 
 @pytest.fixture(scope="module")
-def tokenizer() -> SentencePieceTokenizer:
+def tokenizer():
     return SentencePieceTokenizer(learn_sentence_pieces(TEXTS, size=360))
 
 
@@ -34,12 +33,12 @@ def back(tokenizer: SentencePieceTokenizer, texts: list[str | bytes]) -> list[st
     return [text.decode() for text in tokenizer.detokenize(ids).numpy()]
 
 
-def test_case_punctuation_and_any_script_come_back(tokenizer: SentencePieceTokenizer) -> None:
+def test_case_punctuation_and_any_script_come_back(tokenizer):
     texts = [*TEXTS[:4], *UNSEEN, ""]
     assert back(tokenizer, texts) == [" ".join(text.split()) for text in texts]
 
 
-def test_what_comes_back_is_the_normalized_text(tokenizer: SentencePieceTokenizer) -> None:
+def test_what_comes_back_is_the_normalized_text(tokenizer):
     texts = [
         " a\t\nb\u00a0c\u3000d\x00 ",
         unicodedata.normalize("NFD", "Việt Nam"),
@@ -52,23 +51,19 @@ def test_what_comes_back_is_the_normalized_text(tokenizer: SentencePieceTokenize
     assert back(tokenizer, texts) == normal
 
 
-def test_no_text_is_padding_or_unknown_and_each_ends_once(
-    tokenizer: SentencePieceTokenizer,
-) -> None:
+def test_no_text_is_padding_or_unknown_and_each_ends_once(tokenizer):
     for text in [*TEXTS[:4], *UNSEEN]:
         *ids, end = tokenizer.tokenize(tf.constant([text])).numpy()[0].tolist()
         assert end == tokenizer.eos_id and min(ids) > 2 and max(ids) < tokenizer.vocabulary_size
     assert tokenizer.tokenize(tf.constant(["", TEXTS[0]])).numpy()[0, :2].tolist() == [1, 0]
 
 
-def test_learned_pieces_are_longer_than_characters(tokenizer: SentencePieceTokenizer) -> None:
+def test_learned_pieces_are_longer_than_characters(tokenizer):
     assert tokenizer.vocabulary_size <= 360
     assert tokenizer.tokenize(tf.constant(TEXTS[:1])).shape[1] < 0.8 * len(TEXTS[0])
 
 
-def test_setting_a_seed_does_not_end_a_graph_that_tokenizes(
-    tokenizer: SentencePieceTokenizer,
-) -> None:
+def test_setting_a_seed_does_not_end_a_graph_that_tokenizes(tokenizer):
     examples = (
         tf.data.Dataset.from_tensor_slices(["A dog"]).batch(1).map(tokenizer.tokenize).repeat()
     )
@@ -77,7 +72,7 @@ def test_setting_a_seed_does_not_end_a_graph_that_tokenizes(
     assert next(iterator).tolist() == next(examples.as_numpy_iterator()).tolist() == before
 
 
-def test_lengths(tokenizer: SentencePieceTokenizer) -> None:
+def test_lengths(tokenizer):
     texts = tf.constant([TEXTS[0], ""])
     whole = tokenizer.tokenize(texts)
     cut = tokenizer.tokenize(texts, 4)
@@ -86,34 +81,32 @@ def test_lengths(tokenizer: SentencePieceTokenizer) -> None:
     assert tokenizer.tokenize(tf.constant(["Hund " * 10_000]), 50).shape == (1, 50)
 
 
-def test_what_follows_the_end_is_not_read(tokenizer: SentencePieceTokenizer) -> None:
+def test_what_follows_the_end_is_not_read(tokenizer):
     ids = tokenizer.tokenize(tf.constant(["A dog"]))
     longer = tf.concat([ids, ids, [[0, 0]]], axis=1)
     assert tokenizer.detokenize(longer).numpy().tolist() == [b"A dog"]
     assert tokenizer.detokenize(ids[:, :-1]).numpy().tolist() == [b"A dog"]
 
 
-def test_bytes_that_form_no_character_are_text_all_the_same(
-    tokenizer: SentencePieceTokenizer,
-) -> None:
+def test_bytes_that_form_no_character_are_text_all_the_same(tokenizer):
     lone_lead_byte = 3 + 0xC3
     assert tokenizer.detokenize(tf.constant([[lone_lead_byte, 1]])).numpy()[0].decode() == "\ufffd"
 
 
-def test_the_same_texts_give_the_same_model_as_bytes_or_strings() -> None:
+def test_the_same_texts_give_the_same_model_as_bytes_or_strings():
     one = learn_sentence_pieces(TEXTS, size=320)
     assert one == learn_sentence_pieces([text.encode() for text in TEXTS], size=320)
     assert one != learn_sentence_pieces(TEXTS, size=330)
 
 
-def test_a_sentence_of_ten_thousand_words_is_passed_over_in_learning() -> None:
+def test_a_sentence_of_ten_thousand_words_is_passed_over_in_learning():
     assert learn_sentence_pieces([*TEXTS, "Katze " * 10_000], size=320) == learn_sentence_pieces(
         TEXTS, size=320
     )
 
 
 @pytest.mark.parametrize(("texts", "size"), [(TEXTS, 20), ([], 320), (["", " "], 320)])
-def test_nothing_to_learn(texts: list[str], size: int) -> None:
+def test_nothing_to_learn(texts, size):
     with pytest.raises(
         UserError, match=f"no vocabulary of {size} pieces can be learned from {len(texts)} texts"
     ):
@@ -121,14 +114,12 @@ def test_nothing_to_learn(texts: list[str], size: int) -> None:
 
 
 @pytest.mark.parametrize("model", [b"", b"junk" * 9])
-def test_damaged_models_are_refused(model: bytes) -> None:
+def test_damaged_models_are_refused(model):
     with pytest.raises(ValueError, match="model is not a SentencePiece model"):
         SentencePieceTokenizer(model)
 
 
-def test_it_works_both_ways_in_a_saved_model_that_another_process_loads(
-    tokenizer: SentencePieceTokenizer, tmp_path: Path
-) -> None:
+def test_it_works_both_ways_in_a_saved_model_that_another_process_loads(tokenizer, tmp_path):
     module = tf.Module()
     module.echo = tf.function(
         lambda texts: tokenizer.detokenize(tokenizer.tokenize(texts, 40)),

@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -26,13 +24,13 @@ every_tokenizer = pytest.mark.parametrize(
 )
 
 
-def test_words_are_looked_up() -> None:
+def test_words_are_looked_up():
     ids = WordTokenizer(WORDS, "questions").tokenize(tf.constant(["Who shot J.R.?", ""]))
     assert ids.numpy().tolist() == [[2, 4, 1, 1, 3], [0, 0, 0, 0, 0]]
 
 
 @pytest.mark.parametrize("kind", [WordTokenizer, SpanTokenizer])
-def test_unknown_words_have_several_ids_by_their_hash(kind: type[WordTokenizer]) -> None:
+def test_unknown_words_have_several_ids_by_their_hash(kind):
     names = [f"name{number}" for number in range(2000)]
     tokenizer = kind(WORDS, "pieces", unknown_ids=50)
     (ids,) = tokenizer.tokenize(tf.constant([" ".join(["who", *names, *names])])).numpy()
@@ -45,7 +43,7 @@ def test_unknown_words_have_several_ids_by_their_hash(kind: type[WordTokenizer])
     assert counts.min() > 30  # of 80 each
 
 
-def test_words_are_cut_into_known_pieces() -> None:
+def test_words_are_cut_into_known_pieces():
     tokenizer = SubwordTokenizer(PIECES)
     assert tokenizer.split(tf.constant(["Who SHOT?"])).to_list() == [[b"who", b"sh", b"##ot", b"?"]]
     assert tokenizer.tokenize(tf.constant(["Who SHOT?", "\u4e16"])).numpy().tolist() == [
@@ -56,12 +54,12 @@ def test_words_are_cut_into_known_pieces() -> None:
 
 @every_tokenizer
 @pytest.mark.parametrize("text", ["[PAD]", "[UNK] [PAD]"])
-def test_the_name_of_padding_in_a_text_is_not_padding(tokenizer: WordTokenizer, text: str) -> None:
+def test_the_name_of_padding_in_a_text_is_not_padding(tokenizer, text):
     assert 0 not in tokenizer.tokenize(tf.constant([text])).numpy()
 
 
 @every_tokenizer
-def test_lengths(tokenizer: WordTokenizer) -> None:
+def test_lengths(tokenizer):
     texts = tf.constant(["who who who who who", "?"])
     assert tokenizer.tokenize(texts).shape == (2, 5)
     assert tokenizer.tokenize(texts, 3).numpy().tolist() == [[2, 2, 2], [3, 0, 0]]
@@ -72,9 +70,7 @@ def test_lengths(tokenizer: WordTokenizer) -> None:
 
 
 @every_tokenizer
-def test_it_works_in_a_saved_model_that_another_process_loads(
-    tokenizer: WordTokenizer, tmp_path: Path
-) -> None:
+def test_it_works_in_a_saved_model_that_another_process_loads(tokenizer, tmp_path):
     module = tf.Module()
     module.resources = tokenizer.resources
     module.answer = tf.function(
@@ -87,14 +83,14 @@ def test_it_works_in_a_saved_model_that_another_process_loads(
 
 
 @pytest.mark.parametrize("vocabulary", [[], ["who", "?"], ["[PAD]", "[UNK]", "a", "a"]])
-def test_vocabulary_of_another_form(vocabulary: list[str], tmp_path: Path) -> None:
+def test_vocabulary_of_another_form(vocabulary, tmp_path):
     with pytest.raises(ValueError, match="vocabulary must"):
         WordTokenizer(vocabulary)
     with pytest.raises(UserError, match="v.txt is damaged: it must begin with"):
         read_vocabulary(vocabulary_text(vocabulary), "v.txt")
 
 
-def test_unknown_cleaning() -> None:
+def test_unknown_cleaning():
     with pytest.raises(
         ValueError,
         match="cleaning must be one of questions, treebank, words, pieces, cased_pieces; "
@@ -103,12 +99,12 @@ def test_unknown_cleaning() -> None:
         WordTokenizer(WORDS, "none")
 
 
-def test_vocabulary_file_keeps_every_token() -> None:
+def test_vocabulary_file_keeps_every_token():
     vocabulary = [*WORDS, "\u0085", "\u2028", "'"]
     assert read_vocabulary(vocabulary_text(vocabulary), "v.txt") == vocabulary
 
 
-def test_frequent_words_come_first_and_rare_ones_only_where_known() -> None:
+def test_frequent_words_come_first_and_rare_ones_only_where_known():
     texts = ["b a", "b c", "d b", b"a"]
     counts = count_words(texts, "words")
     assert ranked_words(counts, size=10)[2:] == ["b", "a", "c", "d"]
@@ -117,7 +113,7 @@ def test_frequent_words_come_first_and_rare_ones_only_where_known() -> None:
     assert ranked_words(counts, size=3) == ["[PAD]", "[UNK]", "b"]
 
 
-def test_learned_subwords_cover_what_they_learned_from() -> None:
+def test_learned_subwords_cover_what_they_learned_from():
     texts = ["unseen seen under sender", "see a reader read"] * 20
     vocabulary = learn_subwords(texts, size=60)
     assert vocabulary[:2] == ["[PAD]", "[UNK]"]
@@ -139,14 +135,14 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("cleaning", SPAN_CLEANINGS)
-def test_words_are_those_of_the_cleaning(cleaning: str) -> None:
+def test_words_are_those_of_the_cleaning(cleaning):
     texts = tf.constant(TEXTS[:-1])
     found = SpanTokenizer(SPAN_VOCABULARY, cleaning).split(texts).to_list()
     assert found == WordTokenizer(SPAN_VOCABULARY, cleaning).split(texts).to_list()
 
 
 @pytest.mark.parametrize("cleaning", SPAN_CLEANINGS)
-def test_places_are_of_the_string_itself(cleaning: str) -> None:
+def test_places_are_of_the_string_itself(cleaning):
     texts = [text if isinstance(text, bytes) else text.encode() for text in TEXTS]
     tokens, starts, ends = SpanTokenizer(SPAN_VOCABULARY, cleaning).split_with_offsets(
         tf.constant(texts)
@@ -163,7 +159,7 @@ def test_places_are_of_the_string_itself(cleaning: str) -> None:
         )
 
 
-def test_unknown_cleanings_of_spans_are_refused() -> None:
+def test_unknown_cleanings_of_spans_are_refused():
     with pytest.raises(
         ValueError, match="cleaning must be one of pieces, cased_pieces; got 'words'"
     ):

@@ -17,7 +17,7 @@ def write_arrays(file: Path, words: list[str], vectors: np.ndarray) -> Path:
     return file
 
 
-def test_text_form(tmp_path: Path) -> None:
+def test_text_form(tmp_path):
     for file, opener in ((tmp_path / "glove.txt", open), (tmp_path / "glove.txt.gz", gzip.open)):
         with opener(file, "wt", encoding="utf-8") as stream:
             stream.write(GLOVE)
@@ -29,12 +29,12 @@ def test_text_form(tmp_path: Path) -> None:
         }
 
 
-def test_first_line_with_counts_is_passed_over(tmp_path: Path) -> None:
+def test_first_line_with_counts_is_passed_over(tmp_path):
     (tmp_path / "w2v.txt").write_text("2 3\nthe 1 2 3\nfilm 4 5 6 \n")
     assert list(read_word_vectors(tmp_path / "w2v.txt", 3, ["film", "the", "2"])) == ["the", "film"]
 
 
-def test_arrays(tmp_path: Path) -> None:
+def test_arrays(tmp_path):
     file = write_arrays(
         tmp_path / "glove.npz", ["the", "film"], np.array([[1, 2], [3, 4]], np.float16)
     )
@@ -43,7 +43,7 @@ def test_arrays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["glove.txt", "glove.npz"])
-def test_wrong_width_names_file_and_both_widths(form: str, tmp_path: Path) -> None:
+def test_wrong_width_names_file_and_both_widths(form, tmp_path):
     if form.endswith("npz"):
         write_arrays(tmp_path / form, ["the"], np.ones((1, 3), np.float16))
     else:
@@ -56,7 +56,7 @@ def test_wrong_width_names_file_and_both_widths(form: str, tmp_path: Path) -> No
             read_word_vectors(tmp_path / form, width, ["the"])
 
 
-def test_damage_names_the_line(tmp_path: Path) -> None:
+def test_damage_names_the_line(tmp_path):
     (tmp_path / "glove.txt").write_text("the 1 2 3\nfilm 4 x 6\n")
     with pytest.raises(UserError, match="glove.txt, line 2: expected only numbers after 'film'"):
         read_word_vectors(tmp_path / "glove.txt", 3, ["film"])
@@ -77,16 +77,14 @@ def test_damage_names_the_line(tmp_path: Path) -> None:
         ("v.txt", b"", "v.txt has no vector for any of the 1 requested words"),
     ],
 )
-def test_file_that_is_no_vectors(
-    name: str, content: bytes | None, message: str, tmp_path: Path
-) -> None:
+def test_file_that_is_no_vectors(name, content, message, tmp_path):
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(UserError, match=message):
         read_word_vectors(tmp_path / name, 3, ["the"])
 
 
-def test_unknown_words_vary_as_known_ones() -> None:
+def test_unknown_words_vary_as_known_ones():
     known = {
         f"w{number}": vector
         for number, vector in enumerate(np.random.default_rng(0).normal(0, 0.4, (300, 20)))
@@ -101,7 +99,7 @@ def test_unknown_words_vary_as_known_ones() -> None:
 
 
 @pytest.mark.parametrize("number", ["nan", "inf", "-1e999"])
-def test_vectors_that_are_no_numbers_were_taken(number: str, tmp_path: Path) -> None:
+def test_vectors_that_are_no_numbers_were_taken(number, tmp_path):
     (tmp_path / "v.txt").write_text(f"who 1 2\nwhere 0.5 {number}\n")
     with pytest.raises(UserError, match="v.txt: the vector of 'where' contains NaN or infinity"):
         read_word_vectors(tmp_path / "v.txt", 2)
@@ -132,9 +130,7 @@ def test_vectors_that_are_no_numbers_were_taken(number: str, tmp_path: Path) -> 
     ],
     ids=repr,
 )
-def test_files_of_other_programs_were_refused(
-    content: bytes, skipped: str | None, tmp_path: Path
-) -> None:
+def test_files_of_other_programs_were_refused(content, skipped, tmp_path):
     (tmp_path / "v.vec").write_bytes(content)
     for wanted in (["the", "film"], None):
         with warnings.catch_warnings(record=True) as caught:
@@ -161,16 +157,14 @@ def test_files_of_other_programs_were_refused(
     ],
     ids=repr,
 )
-def test_what_is_wrong_has_a_line_and_true_advice(
-    content: bytes, message: str, tmp_path: Path
-) -> None:
+def test_what_is_wrong_has_a_line_and_true_advice(content, message, tmp_path):
     (tmp_path / "v.vec").write_bytes(content)
     with pytest.raises(UserError, match=message) as caught:
         read_word_vectors(tmp_path / "v.vec", 2, ["the", "film"])
     assert "\n" not in str(caught.value)
 
 
-def test_a_vector_of_one_number_is_not_a_header(tmp_path: Path) -> None:
+def test_a_vector_of_one_number_is_not_a_header(tmp_path):
     (tmp_path / "v.txt").write_text("7 3\nthe 5\n")
     assert set(read_word_vectors(tmp_path / "v.txt", 1)) == {"7", "the"}
     (tmp_path / "v.txt").write_text("2 1\nthe 5\nfilm 6\n")
@@ -186,14 +180,14 @@ def test_a_vector_of_one_number_is_not_a_header(tmp_path: Path) -> None:
     ],
     ids=["texts", "bytes", "lines"],
 )
-def test_arrays_of_other_programs_were_refused(words: np.ndarray, tmp_path: Path) -> None:
+def test_arrays_of_other_programs_were_refused(words, tmp_path):
     np.savez(tmp_path / "v.npz", words=words, vectors=np.array([[1, 2], [3, 4], [5, 6]]))
     with pytest.warns(DataWarning, match=r"v.npz: skipped lines: 1 wh|v.npz: skipped lines: 1 wi"):
         vectors = read_word_vectors(tmp_path / "v.npz", 2)
     assert {word: one.tolist() for word, one in vectors.items()} == {"the": [1, 2], "film": [3, 4]}
 
 
-def test_arrays_that_are_none_were_a_traceback(tmp_path: Path) -> None:
+def test_arrays_that_are_none_were_a_traceback(tmp_path):
     np.savez(tmp_path / "v.npz", words=np.array(["the"]), vectors=np.array([["1", "2"]]))
     with pytest.raises(
         UserError, match="v.npz has 1 words and .* type <U1: expected one row of nu"

@@ -5,5 +5,5 @@ from keras_quasiattn.lab import tasks
 
 
 @pytest.fixture(autouse=True)
-def toy_is_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
+def toy_is_a_task(monkeypatch):
     monkeypatch.setitem(tasks._TASKS, "toy", f"{toy_task.__name__}:ToyTask")

@@ -17,7 +17,7 @@ IDS = np.array([[3, 4, 5, 0], [6, 7, 0, 0]], "int32")
 
 
 @pytest.fixture(scope="module")
-def model() -> keras.Model:
+def model():
     ids = keras.Input((None,), dtype="int32")
     x = keras.layers.Embedding(9, 8, mask_zero=True)(ids)
     coda = MultiHeadCoDA(num_heads=2, key_dim=4, alpha="learned", name="coda")(x, x)
@@ -33,7 +33,7 @@ def drawn(folder: Path) -> dict[str, Any]:
     return {tag: events.Tensors(tag) for tag in events.Tags()["tensors"]}
 
 
-def test_counts_are_those_of_the_scores_at_real_pairs(model: keras.Model) -> None:
+def test_counts_are_those_of_the_scores_at_real_pairs(model):
     counts = AttentionFigures(model, IDS).measure()["matrices"]["coda/weights"]
     embedded = model.layers[1](IDS)
     weights = np.asarray(
@@ -45,9 +45,7 @@ def test_counts_are_those_of_the_scores_at_real_pairs(model: keras.Model) -> Non
     assert counts == expected.tolist() and sum(counts) == 2 * (9 + 4)
 
 
-def test_figures_of_every_epoch_reach_tensorboard_and_the_file(
-    model: keras.Model, tmp_path: Path
-) -> None:
+def test_figures_of_every_epoch_reach_tensorboard_and_the_file(model, tmp_path):
     def fit(start: int, epochs: int) -> None:
         callback = AttentionSummaries(tmp_path, IDS, steps_per_epoch=10, start=start)
         model.fit(
@@ -78,7 +76,7 @@ def test_figures_of_every_epoch_reach_tensorboard_and_the_file(
     assert value == pytest.approx(shares(rows[-1]["matrices"]["coda/gate"])["near_one"])
 
 
-def test_a_model_without_attention_leaves_nothing(tmp_path: Path) -> None:
+def test_a_model_without_attention_leaves_nothing(tmp_path):
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     model.compile("sgd", "mse")
     x = np.ones((2, 2))
@@ -86,7 +84,7 @@ def test_a_model_without_attention_leaves_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "logs").exists()
 
 
-def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+def test_a_damaged_file_is_named(tmp_path):
     (tmp_path / "attention.jsonl").write_text("{")
     with pytest.raises(UserError, match=r"attention.jsonl is damaged"):
         AttentionSummaries(tmp_path, IDS)

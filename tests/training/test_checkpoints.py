@@ -22,7 +22,7 @@ def fill(variables: list[keras.Variable], value: int) -> None:
         variable.assign(np.full(variable.shape, value + number))
 
 
-def test_every_variable_comes_back(tmp_path: Path) -> None:
+def test_every_variable_comes_back(tmp_path):
     """Weights, moving means, the states of seed generators, slots, counts and the loss scale."""
     model, optimizer = build(tmp_path)
     everything = [*model.variables, *optimizer.variables]
@@ -45,7 +45,7 @@ def test_every_variable_comes_back(tmp_path: Path) -> None:
         np.testing.assert_array_equal(variable.numpy(), value, err_msg=variable.path)
 
 
-def test_only_the_last_are_kept(tmp_path: Path) -> None:
+def test_only_the_last_are_kept(tmp_path):
     model, optimizer = build(tmp_path)
     checkpoints = Checkpoints(tmp_path, keep=2)
     for step in (5, 10, 100_000_000):
@@ -53,19 +53,19 @@ def test_only_the_last_are_kept(tmp_path: Path) -> None:
     assert checkpoints.steps() == [10, 100_000_000]
 
 
-def test_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
+def test_checkpoint_of_another_model_is_refused(tmp_path):
     checkpoints = Checkpoints(tmp_path, keep=1)
     checkpoints.save(5, *build(tmp_path))
     with pytest.raises(UserError, match=r"step-00000005.npz does not fit the model"):
         checkpoints.restore(5, *build(tmp_path, model__width=4))
 
 
-def test_missing_checkpoint_is_named(tmp_path: Path) -> None:
+def test_missing_checkpoint_is_named(tmp_path):
     with pytest.raises(UserError, match=r"step-00000005.npz is missing"):
         Checkpoints(tmp_path, keep=1).read(5, "trainable")
 
 
-def test_average_is_taken_in_float64(tmp_path: Path) -> None:
+def test_average_is_taken_in_float64(tmp_path):
     """In float32, the small last addend would be lost next to the first."""
     model, optimizer = build(tmp_path)
     checkpoints = Checkpoints(tmp_path, keep=3)

@@ -1,19 +1,17 @@
-from pathlib import Path
-
 import pytest
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.training.checkpoint_callback import Curves
 
 
-def test_folder_that_cannot_be_written(tmp_path: Path) -> None:
+def test_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("kept")
     with pytest.raises(UserError, match=rf"^cannot write {tmp_path}/file/tensorboard: [^\n]+$"):
         Curves(tmp_path / "file" / "tensorboard", [])
     assert (tmp_path / "file").read_text() == "kept"
 
 
-def test_new_curves_take_the_place_of_old_ones(tmp_path: Path) -> None:
+def test_new_curves_take_the_place_of_old_ones(tmp_path):
     for _ in range(2):
         Curves(tmp_path, [{"step": 1, "loss": 2.0, "val_loss": 3.0}]).close()
     assert len(list((tmp_path / "training").iterdir())) == 1

@@ -12,7 +12,7 @@ SCRIPT = Path(__file__).with_name("fit_data_parallel.py")
 
 
 @pytest.mark.long
-def test_two_devices_learn_what_one_does() -> None:
+def test_two_devices_learn_what_one_does():
     pytest.importorskip("jax")
     ended = subprocess.run(
         [sys.executable, str(SCRIPT)],

@@ -34,7 +34,7 @@ def assert_same(run: Path, other: Path) -> None:
 
 
 @pytest.fixture
-def stop_before(monkeypatch: pytest.MonkeyPatch) -> Any:
+def stop_before(monkeypatch):
     """End a training with Control-C when an epoch begins."""
     begin = CheckpointCallback.on_epoch_begin
 
@@ -53,14 +53,14 @@ def stop_before(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(tmp_path_factory):
     """Return a run of 14 updates without interruption."""
     folder = tmp_path_factory.mktemp("whole")
     train(made(folder, 14), folder / "run", progress=False)
     return folder / "run"
 
 
-def test_steps_need_not_be_a_multiple_of_checkpoint_every(whole: Path) -> None:
+def test_steps_need_not_be_a_multiple_of_checkpoint_every(whole):
     folder = RunFolder.open(whole)
     assert [row["step"] for row in folder.history()] == [4, 8, 12, 14]
     assert [row["step"] for row in read_attention(whole)] == [0, 4, 8, 12, 14]
@@ -75,9 +75,7 @@ def test_steps_need_not_be_a_multiple_of_checkpoint_every(whole: Path) -> None:
         np.testing.assert_allclose(left.numpy(), right, rtol=1e-6)
 
 
-def test_a_stopped_run_could_not_be_used(
-    stop_before: Any, whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_stopped_run_could_not_be_used(stop_before, whole, tmp_path, capsys):
     run, task = tmp_path / "run", made(tmp_path, 14)
     stop_before(task, run, 2)
     folder = finish(run, tmp_path)
@@ -97,7 +95,7 @@ def test_a_stopped_run_could_not_be_used(
 
 
 @pytest.mark.parametrize("first", [pytest.param(8, marks=pytest.mark.long), 10])
-def test_a_finished_run_goes_on_to_more_steps(first: int, whole: Path, tmp_path: Path) -> None:
+def test_a_finished_run_goes_on_to_more_steps(first, whole, tmp_path):
     run = tmp_path / "run"
     train(made(tmp_path, first), run, progress=False)
     train(made(tmp_path, 14), run, progress=False)
@@ -111,9 +109,7 @@ def test_a_finished_run_goes_on_to_more_steps(first: int, whole: Path, tmp_path:
 
 
 @pytest.mark.long
-def test_a_run_that_is_extended_but_stopped_again_keeps_its_last_model(
-    stop_before: Any, tmp_path: Path
-) -> None:
+def test_a_run_that_is_extended_but_stopped_again_keeps_its_last_model(stop_before, tmp_path):
     run = tmp_path / "run"
     train(made(tmp_path, 10), run, progress=False)
     before = weights(run)
@@ -126,7 +122,7 @@ def test_a_run_that_is_extended_but_stopped_again_keeps_its_last_model(
 
 
 @pytest.mark.long
-def test_fewer_steps_end_a_run_but_not_before_where_it_is(stop_before: Any, tmp_path: Path) -> None:
+def test_fewer_steps_end_a_run_but_not_before_where_it_is(stop_before, tmp_path):
     run = tmp_path / "run"
     stop_before(made(tmp_path, 24), run, 2)
     message = f"training.steps is 6, but {run} has trained 8: it must be at least that"
@@ -137,9 +133,7 @@ def test_fewer_steps_end_a_run_but_not_before_where_it_is(stop_before: Any, tmp_
     assert [row["step"] for row in folder.history()] == [4, 8]
 
 
-def test_a_finished_run_without_its_data_keeps_its_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_finished_run_without_its_data_keeps_its_model(tmp_path, monkeypatch):
     run = tmp_path / "run"
     train(made(tmp_path, 8), run, progress=False)
 
@@ -152,13 +146,13 @@ def test_a_finished_run_without_its_data_keeps_its_model(
     assert RunFolder.open(run, finished=True).metrics()
 
 
-def test_a_run_without_a_checkpoint_cannot_be_finished(stop_before: Any, tmp_path: Path) -> None:
+def test_a_run_without_a_checkpoint_cannot_be_finished(stop_before, tmp_path):
     stop_before(made(tmp_path, 14), tmp_path / "run", 0)
     with pytest.raises(UserError, match="has no checkpoint yet"):
         finish(tmp_path / "run", tmp_path)
 
 
-def test_a_run_of_before_an_option_existed_goes_on(tmp_path: Path) -> None:
+def test_a_run_of_before_an_option_existed_goes_on(tmp_path):
     run = tmp_path / "run"
     train(made(tmp_path, 8), run, progress=False)
     folder = RunFolder.open(run)
@@ -171,9 +165,7 @@ def test_a_run_of_before_an_option_existed_goes_on(tmp_path: Path) -> None:
         folder.require_same(made(tmp_path, 8, model__width=4), folder.config["options"])
 
 
-def test_a_failed_start_left_an_empty_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_start_left_an_empty_folder(tmp_path, monkeypatch):
     def fail(self: Any) -> None:
         raise failure
 

@@ -42,11 +42,11 @@ def run(folder: Path, *callbacks: Any, optimizer: Any = momentum, **options: Any
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def undisturbed(tmp_path_factory):
     return run(tmp_path_factory.mktemp("undisturbed") / "run", Seen()).path
 
 
-def test_the_run_folder_records_both(undisturbed: Path) -> None:
+def test_the_run_folder_records_both(undisturbed):
     options = RunFolder.open(undisturbed).config["options"]
     assert options["callbacks"] == ["Seen"] and options["optimizer"] == "SGD"
     assert options["optimizer.momentum"] == 0.9
@@ -55,7 +55,7 @@ def test_the_run_folder_records_both(undisturbed: Path) -> None:
     assert rows[0]["learning_rate"] == pytest.approx(0.01 * (4 / 5) ** 0.5)
 
 
-def test_a_killed_run_ends_with_the_same_weights(undisturbed: Path, tmp_path: Path) -> None:
+def test_a_killed_run_ends_with_the_same_weights(undisturbed, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path / "run", Seen(kill=2))
     seen = Seen()
@@ -76,14 +76,14 @@ def test_a_killed_run_ends_with_the_same_weights(undisturbed: Path, tmp_path: Pa
     ],
 )
 def test_another_optimizer_or_callback_in_the_same_folder_is_refused(
-    undisturbed: Path, callbacks: list[Any], optimizer: Any, named: str
-) -> None:
+    undisturbed, callbacks, optimizer, named
+):
     with pytest.raises(UserError, match=f"was started with .*{named}.*: use the same") as caught:
         run(undisturbed, *callbacks, optimizer=optimizer)
     assert "\n" not in str(caught.value)
 
 
-def test_a_callback_may_stop_and_an_optimizer_have_its_own_rate(tmp_path: Path) -> None:
+def test_a_callback_may_stop_and_an_optimizer_have_its_own_rate(tmp_path):
     optimizer, seen = keras.optimizers.Adam(0.003), Seen(stop=2)
     folder = run(tmp_path / "run", seen, optimizer=optimizer)
     assert seen.epochs == [0, 1] and folder.finished and optimizer.iterations == 0
@@ -114,15 +114,13 @@ def test_a_callback_may_stop_and_an_optimizer_have_its_own_rate(tmp_path: Path) 
         ),
     ],
 )
-def test_what_is_no_optimizer_is_refused_before_a_run_begins(
-    options: dict[str, Any], said: str, tmp_path: Path
-) -> None:
+def test_what_is_no_optimizer_is_refused_before_a_run_begins(options, said, tmp_path):
     with pytest.raises(UserError, match=said):
         run(tmp_path / "run", **options)
     assert not (tmp_path / "run").exists()
 
 
-def test_what_is_no_callback_is_refused(tmp_path: Path) -> None:
+def test_what_is_no_callback_is_refused(tmp_path):
     with pytest.raises(UserError, match="callbacks must hold Keras callbacks: got <class 'keras"):
         run(tmp_path / "run", keras.callbacks.EarlyStopping)
 
@@ -149,18 +147,18 @@ def _stepped(settings: TrainingSettings, gradients: list[float], factor: float =
     return [float(np.squeeze(weight)) for weight in weights]
 
 
-def test_accumulated_batches_change_the_weights_once_by_their_mean() -> None:
+def test_accumulated_batches_change_the_weights_once_by_their_mean():
     alone = _stepped(_settings(), [2.0])
     assert _stepped(_settings(accumulate=2), [1.0]) == [0.0, 0.0]
     assert _stepped(_settings(accumulate=2), [1.0, 3.0]) == pytest.approx(alone)
     assert alone[0] < 0
 
 
-def test_a_weight_may_have_a_rate_of_its_own() -> None:
+def test_a_weight_may_have_a_rate_of_its_own():
     (usual, _), (own, bias) = (_stepped(_settings(), [1.0, 1.0], factor) for factor in (1, 0.5))
     assert own == pytest.approx(usual / 2) and bias == pytest.approx(usual)
 
 
-def test_rates_of_weights_need_the_usual_optimizer() -> None:
+def test_rates_of_weights_need_the_usual_optimizer():
     with pytest.raises(UserError, match=r"one learning rate for all weights: give none, or let mo"):
         made_optimizer(_settings(), keras.optimizers.SGD(), 1, {"dense/kernel": 0.5})

@@ -23,7 +23,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
+def clock(monkeypatch):
     now = SimpleNamespace(seconds=100.0)
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now.seconds))
     return now
@@ -46,22 +46,20 @@ def train(
     return stream.getvalue().split("\n")[:-1]
 
 
-def test_nothing_said_how_long_it_takes(clock: Any) -> None:
+def test_nothing_said_how_long_it_takes(clock):
     first, *_, last = [line for line in train(clock, io.StringIO()) if "loss" in line]
     assert first == ("update 500 of 1,250: loss 0.5123, val_loss 2; 50 updates a second, 15 s left")
     assert last.startswith("update 1,250 of 1,250: loss") and "0 s left" in last
 
 
-def test_time_left_counted_to_the_maximum_as_if_nothing_could_end_the_run(clock: Any) -> None:
+def test_time_left_counted_to_the_maximum_as_if_nothing_could_end_the_run(clock):
     patient = dataclasses.replace(SETTINGS, select="loss", patience=1)
     first, *_ = [line for line in train(clock, io.StringIO(), settings=patient) if "loss" in line]
     assert first.startswith("update 500 of at most 1,250: ")
     assert first.endswith("; 50 updates a second, at most 15 s left")
 
 
-def test_a_line_now_and_then_between_checkpoints(
-    clock: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_line_now_and_then_between_checkpoints(clock, monkeypatch):
     monkeypatch.setattr(module, "_EVERY", {True: 0.5, False: 4.0})
     lines = train(clock, io.StringIO(), start=500)
     assert [line.partition(";")[0].partition(":")[0] for line in lines] == [
@@ -75,14 +73,14 @@ def test_a_line_now_and_then_between_checkpoints(
     assert lines[1].endswith("; 50 updates a second, 11 s left")
 
 
-def test_one_line_changes_in_place_on_a_terminal(clock: Any) -> None:
+def test_one_line_changes_in_place_on_a_terminal(clock):
     lines = train(clock, Terminal())
     assert len(lines) == 3
     assert lines[0].count("\r\x1b[Kupdate ") > 10 and lines[0].endswith("15 s left")
 
 
 @pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
-def test_nothing_is_silent_for_long(stream: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_silent_for_long(stream, monkeypatch):
     monkeypatch.setattr(module, "_SILENCE", 0.15)
     with Progress(True, stream) as progress, progress.busy("all"), progress.busy("measuring"):
         deadline = time.monotonic() + 30
@@ -93,7 +91,7 @@ def test_nothing_is_silent_for_long(stream: Any, monkeypatch: pytest.MonkeyPatch
     assert stream.getvalue().endswith("\x1b[Kdone\n" if stream.isatty() else "far\ndone\n")
 
 
-def test_quiet_is_silent(clock: Any) -> None:
+def test_quiet_is_silent(clock):
     stream = io.StringIO()
     with Progress(False, stream) as progress:
         progress.say("a")

@@ -1,7 +1,6 @@
 import json
 import os
 import subprocess
-from pathlib import Path
 
 import pytest
 import toy_task
@@ -11,7 +10,7 @@ from keras_quasiattn.lab.training import append_result, result_row, train
 from keras_quasiattn.lab.training.result import source_commit
 
 
-def test_row_says_how_to_measure_again(tmp_path: Path) -> None:
+def test_row_says_how_to_measure_again(tmp_path):
     task = toy_task.make(tmp_path, training__steps=8, training__average_checkpoints=2)
     folder = train(task, tmp_path / "run", progress=False, command=["quasiattn", "train", "toy"])
     row = result_row(folder, "test", {"accuracy": 0.5})
@@ -26,7 +25,7 @@ def test_row_says_how_to_measure_again(tmp_path: Path) -> None:
     assert [json.loads(line)["seed"] for line in file.read_text().splitlines()] == [task.seed, 8]
 
 
-def test_rows_had_no_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_had_no_commit(tmp_path, monkeypatch):
     """The package's source was looked for in the folder `lab`."""
     package = tmp_path / "keras_quasiattn"
     package.mkdir()
@@ -42,7 +41,7 @@ def test_rows_had_no_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert source_commit() == commit.strip() + "+"
 
 
-def test_rows_of_eight_processes_were_lost(tmp_path: Path) -> None:
+def test_rows_of_eight_processes_were_lost(tmp_path):
     file, children = tmp_path / "results.jsonl", []
     for process in range(8):
         child = os.fork()
@@ -63,7 +62,7 @@ def test_rows_of_eight_processes_were_lost(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["results.jsonl"]
 
 
-def test_results_file_that_cannot_be_written_keeps_its_rows(tmp_path: Path) -> None:
+def test_results_file_that_cannot_be_written_keeps_its_rows(tmp_path):
     (tmp_path / "file").write_text("rows")
     with pytest.raises(UserError, match="cannot write"):
         append_result(tmp_path / "file" / "results.jsonl", {})

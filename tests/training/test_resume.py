@@ -26,7 +26,7 @@ def start(folder: Path, moment: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def undisturbed(tmp_path_factory):
     """Run in this process, whose string hashes differ from those of the killed ones."""
     folder = tmp_path_factory.mktemp("undisturbed")
     train(toy_task.make(folder / "data"), folder / "run", progress=False)
@@ -34,14 +34,10 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def killed(tmp_path_factory):
     """Return a run killed before a checkpoint, halfway through one, and before the final model."""
     folder = tmp_path_factory.mktemp("killed")
-    moments = [
-        ("step:6", 4),
-        ("half:step-00000012.npz", 8),
-        ("whole:model.keras", 24),
-    ]
+    moments = [("step:6", 4), ("half:step-00000012.npz", 8), ("whole:model.keras", 24)]
     for moment, last in moments:
         ended = start(folder, moment)
         assert ended.returncode == -signal.SIGKILL, ended.stderr
@@ -54,7 +50,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
-def test_final_weights_are_the_same_bit_for_bit(undisturbed: Path, killed: Path) -> None:
+def test_final_weights_are_the_same_bit_for_bit(undisturbed, killed):
     expected, got = (
         RunFolder.open(run).load_model().get_weights() for run in (undisturbed, killed)
     )
@@ -63,7 +59,7 @@ def test_final_weights_are_the_same_bit_for_bit(undisturbed: Path, killed: Path)
         np.testing.assert_array_equal(left, right)
 
 
-def test_whole_state_of_the_last_checkpoint_is_the_same(undisturbed: Path, killed: Path) -> None:
+def test_whole_state_of_the_last_checkpoint_is_the_same(undisturbed, killed):
     with (
         np.load(undisturbed / "checkpoints/step-00000024.npz") as expected,
         np.load(killed / "checkpoints/step-00000024.npz") as got,
@@ -73,7 +69,7 @@ def test_whole_state_of_the_last_checkpoint_is_the_same(undisturbed: Path, kille
             np.testing.assert_array_equal(expected[name], got[name], err_msg=name)
 
 
-def test_history_has_every_row_once(undisturbed: Path, killed: Path) -> None:
+def test_history_has_every_row_once(undisturbed, killed):
     expected, got = (RunFolder.open(run).history() for run in (undisturbed, killed))
     assert [row.pop("seconds") > 0 for row in expected + got] == [True] * 12
     assert [row["step"] for row in expected] == [4, 8, 12, 16, 20, 24]
@@ -81,15 +77,15 @@ def test_history_has_every_row_once(undisturbed: Path, killed: Path) -> None:
     assert got == expected
 
 
-def test_figures_are_the_same(undisturbed: Path, killed: Path) -> None:
+def test_figures_are_the_same(undisturbed, killed):
     assert RunFolder.open(killed).metrics() == RunFolder.open(undisturbed).metrics()
 
 
-def test_nothing_half_written_stays(killed: Path) -> None:
+def test_nothing_half_written_stays(killed):
     assert not list(killed.rglob(".tmp-*"))
 
 
-def test_curves_have_every_step_once(killed: Path) -> None:
+def test_curves_have_every_step_once(killed):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     for run, name in (("training", "loss"), ("validation", "accuracy")):
@@ -98,7 +94,7 @@ def test_curves_have_every_step_once(killed: Path) -> None:
         assert [event.step for event in events.Tensors(name)] == [4, 8, 12, 16, 20, 24]
 
 
-def test_toy_has_noise_and_moving_means_to_lose(tmp_path: Path) -> None:
+def test_toy_has_noise_and_moving_means_to_lose(tmp_path):
     names = {
         variable.path for variable in toy_task.make(tmp_path).build_model().non_trainable_variables
     }

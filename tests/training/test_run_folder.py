@@ -24,17 +24,17 @@ def left_by(process: int, folder: Path, name: str) -> Path:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> RunFolder:
+def folder(tmp_path):
     return RunFolder.create(tmp_path / "run", toy_task.make(tmp_path), options=OPTIONS)
 
 
-def test_config_round_trip(folder: RunFolder) -> None:
+def test_config_round_trip(folder):
     again = RunFolder.open(folder.path)
     assert again.config == folder.config
     again.require_same(toy_task.make("another/data/folder"), OPTIONS)
 
 
-def test_every_difference_is_named(folder: RunFolder) -> None:
+def test_every_difference_is_named(folder):
     other = toy_task.make("data", seed=1, model__width=16)
     message = (
         "model.width 8, not 16; policy 'float32', not 'mixed_float16'; seed 7, not 1: use the same"
@@ -43,7 +43,7 @@ def test_every_difference_is_named(folder: RunFolder) -> None:
         folder.require_same(other, {"policy": "mixed_float16"})
 
 
-def test_a_run_of_so_many_passes_does_not_say_of_how_many_steps(folder: RunFolder) -> None:
+def test_a_run_of_so_many_passes_does_not_say_of_how_many_steps(folder):
     config = folder.config
     options = {**config["task_config"]["options"], "training.passes": 20}
     folder.write_config({**config, "task_config": {**config["task_config"], "options": options}})
@@ -51,7 +51,7 @@ def test_a_run_of_so_many_passes_does_not_say_of_how_many_steps(folder: RunFolde
         folder.require_finished()
 
 
-def test_folder_with_other_files_is_refused(tmp_path: Path) -> None:
+def test_folder_with_other_files_is_refused(tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(
         UserError, match=r"holds other files \(such as thesis.tex\) but no run: name a new folder"
@@ -60,19 +60,19 @@ def test_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-def test_begun_run_is_not_overwritten(folder: RunFolder) -> None:
+def test_begun_run_is_not_overwritten(folder):
     with pytest.raises(UserError, match="already holds a run"):
         RunFolder.create(folder.path, toy_task.make("data"), options=OPTIONS)
 
 
-def test_kill_before_the_config_counts_leaves_an_empty_folder(tmp_path: Path) -> None:
+def test_kill_before_the_config_counts_leaves_an_empty_folder(tmp_path):
     left_by(NO_PROCESS, tmp_path, "config.json").write_text('{"form')
     RunFolder.create(tmp_path, toy_task.make("data"), options=OPTIONS)
     with RunFolder.lock(tmp_path):
         assert {entry.name for entry in tmp_path.iterdir()} == {".lock", "config.json"}
 
 
-def test_missing_folder(tmp_path: Path) -> None:
+def test_missing_folder(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="file is not a folder: name the folder of a training run"):
         RunFolder.open(tmp_path / "file")
@@ -82,7 +82,7 @@ def test_missing_folder(tmp_path: Path) -> None:
         RunFolder.open(tmp_path / "nowhere")
 
 
-def test_folder_without_config(tmp_path: Path) -> None:
+def test_folder_without_config(tmp_path):
     with pytest.raises(UserError, match=r"is not a run folder: it has no config.json"):
         RunFolder.open(tmp_path)
 
@@ -90,7 +90,7 @@ def test_folder_without_config(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content", ["", '{"format": 1', "[]", '{"format": 1}', '{"format": "1"}', "\x00\xff"]
 )
-def test_damaged_config(tmp_path: Path, content: str) -> None:
+def test_damaged_config(tmp_path, content):
     (tmp_path / "config.json").write_bytes(content.encode("latin-1"))
     with pytest.raises(UserError, match=r"config.json is damaged: it is not"):
         RunFolder.open(tmp_path)
@@ -103,9 +103,7 @@ def test_damaged_config(tmp_path: Path, content: str) -> None:
         *(("task_config", name) for name in ("model", "options", "preset", "seed")),
     ],
 )
-def test_a_config_that_lacks_an_entry_is_damaged(
-    part: str | None, name: str, folder: RunFolder
-) -> None:
+def test_a_config_that_lacks_an_entry_is_damaged(part, name, folder):
     config = json.loads((folder.path / "config.json").read_text())
     del (config[part] if part else config)[name]
     (folder.path / "config.json").write_text(json.dumps(config))
@@ -113,7 +111,7 @@ def test_a_config_that_lacks_an_entry_is_damaged(
         RunFolder.open(folder.path)
 
 
-def test_newer_format(folder: RunFolder) -> None:
+def test_newer_format(folder):
     (folder.path / "config.json").write_text(json.dumps({"format": 2}))
     with pytest.raises(
         UserError, match=rf"has format 2 and this version \({__version__}\) reads up to 1"
@@ -121,7 +119,7 @@ def test_newer_format(folder: RunFolder) -> None:
         RunFolder.open(folder.path)
 
 
-def test_unfinished_run_says_how_far_it_is(folder: RunFolder) -> None:
+def test_unfinished_run_says_how_far_it_is(folder):
     RunFolder.open(folder.path)
     with pytest.raises(UserError, match=r"not finished \(update 0 of 24\)"):
         folder.load_model()
@@ -132,7 +130,7 @@ def test_unfinished_run_says_how_far_it_is(folder: RunFolder) -> None:
         RunFolder.open(folder.path, finished=True)
 
 
-def test_damaged_model_history_and_metrics(folder: RunFolder) -> None:
+def test_damaged_model_history_and_metrics(folder):
     for name in ("model.keras", "history.jsonl", "metrics.json"):
         (folder.path / name).write_bytes(b"PK\x03\x04 cut off")
     with pytest.raises(UserError, match=r"model.keras does not load"):
@@ -143,14 +141,14 @@ def test_damaged_model_history_and_metrics(folder: RunFolder) -> None:
         folder.write_metrics("test", {"accuracy": 1.0})
 
 
-def test_metrics_of_splits_stand_side_by_side(folder: RunFolder) -> None:
+def test_metrics_of_splits_stand_side_by_side(folder):
     folder.write_metrics("validation", {"loss": 1.5})
     folder.write_metrics("test", {"accuracy": 0.5})
     folder.write_metrics("test", {"accuracy": 0.75})
     assert folder.metrics() == {"validation": {"loss": 1.5}, "test": {"accuracy": 0.75}}
 
 
-def test_two_processes_do_not_train_in_one_folder(folder: RunFolder) -> None:
+def test_two_processes_do_not_train_in_one_folder(folder):
     with (
         RunFolder.lock(folder.path),
         pytest.raises(UserError, match="another process is training in"),
@@ -162,9 +160,7 @@ def test_two_processes_do_not_train_in_one_folder(folder: RunFolder) -> None:
     assert not (folder.path / ".lock").exists()
 
 
-def test_a_training_that_begins_removed_what_a_running_evaluate_was_writing(
-    folder: RunFolder,
-) -> None:
+def test_a_training_that_begins_removed_what_a_running_evaluate_was_writing(folder):
     dead, running = (
         left_by(process, folder.path, "metrics.json") for process in (NO_PROCESS, os.getppid())
     )
@@ -175,8 +171,8 @@ def test_a_training_that_begins_removed_what_a_running_evaluate_was_writing(
 
 
 def test_two_trainings_that_start_together_both_believed_to_have_begun_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     task, outcomes = toy_task.make(tmp_path), []
 
     def prepare() -> None:
@@ -192,7 +188,7 @@ def test_two_trainings_that_start_together_both_believed_to_have_begun_the_run(
     assert not (tmp_path / "run").exists(), "a run that was not begun leaves nothing"
 
 
-def test_path_that_cannot_be_a_folder(tmp_path: Path) -> None:
+def test_path_that_cannot_be_a_folder(tmp_path):
     (tmp_path / "file").write_text("kept")
     for path in (tmp_path / "file", tmp_path / "file" / "run"):
         with pytest.raises(UserError, match=f"cannot create the run folder {path}: "):

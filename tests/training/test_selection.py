@@ -38,13 +38,13 @@ def history(*accuracies: float) -> list[dict[str, float]]:
     ]
 
 
-def test_best_checkpoint_is_the_first_of_the_best() -> None:
+def test_best_checkpoint_is_the_first_of_the_best():
     rows = history(0.1, 0.7, 0.3, 0.7)
     figures = ("accuracy", "loss", "perplexity", "last")
     assert [selected_step(rows, settings(select=name)) for name in figures] == [8, 8, 8, 16]
 
 
-def test_a_model_that_still_changes_is_never_selected() -> None:
+def test_a_model_that_still_changes_is_never_selected():
     shares, accuracies = (0.5, 1.0, 1.0, 1.0), (0.9, 0.2, 0.4, 0.3)
     rows = [
         {**row, "blend": share} for row, share in zip(history(*accuracies), shares, strict=True)
@@ -58,7 +58,7 @@ def test_a_model_that_still_changes_is_never_selected() -> None:
         required_step(rows[:1], patient, Path("run"))
 
 
-def test_training_ends_when_nothing_gets_better() -> None:
+def test_training_ends_when_nothing_gets_better():
     patient = settings(select="accuracy", patience=2)
     assert not is_over([], patient)
     assert not is_over(history(0.5, 0.4), patient)
@@ -68,7 +68,7 @@ def test_training_ends_when_nothing_gets_better() -> None:
     assert is_over(history(*[0.5] * 10), settings(select="accuracy"))
 
 
-def test_output_jumped_from_a_period_in_the_middle_to_the_figures() -> None:
+def test_output_jumped_from_a_period_in_the_middle_to_the_figures():
     for select in ("accuracy", "loss", "perplexity"):
         patient = settings(select=select, patience=2)
         assert early_end(history(0.5, 0.4, 0.3), patient) == (
@@ -90,12 +90,12 @@ def test_output_jumped_from_a_period_in_the_middle_to_the_figures() -> None:
         ({"select": "loss", "patience": 0}, "patience is 0: it must be none or at least 1"),
     ],
 )
-def test_settings_that_do_not_go_together(changed: dict[str, Any], message: str) -> None:
+def test_settings_that_do_not_go_together(changed, message):
     with pytest.raises(UserError, match=message):
         settings(**changed)
 
 
-def test_unknown_figure_is_refused_before_a_run_begins(tmp_path: Path) -> None:
+def test_unknown_figure_is_refused_before_a_run_begins(tmp_path):
     task = toy_task.make(tmp_path, **{**BEST, "training__select": "accurracy"})
     with pytest.raises(
         UserError, match=r"unknown training.select 'accurracy' \(did you mean 'accuracy'\?\)"
@@ -105,7 +105,7 @@ def test_unknown_figure_is_refused_before_a_run_begins(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def early(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def early(tmp_path_factory):
     """Return a run with too high a rate, which gets worse after some checkpoints and ends early."""
     task = toy_task.make(
         tmp_path_factory.mktemp("data"),
@@ -117,7 +117,7 @@ def early(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train(task, tmp_path_factory.mktemp("early") / "run", progress=False).path
 
 
-def test_finished_model_is_the_best_checkpoint(early: Path) -> None:
+def test_finished_model_is_the_best_checkpoint(early):
     folder = RunFolder.open(early, finished=True)
     rows = folder.history()
     best = max(rows, key=lambda row: row["val_accuracy"])
@@ -133,9 +133,7 @@ def test_finished_model_is_the_best_checkpoint(early: Path) -> None:
     assert folder.metrics()["validation"]["loss"] == pytest.approx(best["val_loss"], rel=1e-4)
 
 
-def test_run_that_was_killed_after_its_early_end_is_only_finished(
-    early: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_run_that_was_killed_after_its_early_end_is_only_finished(early, tmp_path, capsys):
     shutil.copytree(early, tmp_path / "run")
     folder = RunFolder.open(tmp_path / "run")
     rows, model = folder.history(), folder.load_model()

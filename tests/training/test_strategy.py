@@ -23,11 +23,11 @@ def told(folder: Path, part: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def result(tmp_path_factory):
     return told(tmp_path_factory.mktemp("learning"), "learning")
 
 
-def test_two_replicas_learn_what_one_device_does(result: dict[str, Any]) -> None:
+def test_two_replicas_learn_what_one_device_does(result):
     assert result["replicas"] == 2
     assert result["difference"] < 1e-5
     for one, mirrored in (result["losses"], result["validation"]):
@@ -35,30 +35,30 @@ def test_two_replicas_learn_what_one_device_does(result: dict[str, Any]) -> None
 
 
 @pytest.mark.long
-def test_mirrored_run_resumes_and_stays_finite_in_float16(tmp_path: Path) -> None:
+def test_mirrored_run_resumes_and_stays_finite_in_float16(tmp_path):
     result = told(tmp_path, "going_on")
     assert result["resumed"] < 1e-6
     assert result["float16"]
 
 
-def test_overflow_on_one_replica_skips_the_update_on_all(result: dict[str, Any]) -> None:
+def test_overflow_on_one_replica_skips_the_update_on_all(result):
     weight, scale = result["ours"]
     assert (weight, scale) == (1.0, 4.0)
 
 
-def test_each_replica_draws_noise_of_its_own(result: dict[str, Any]) -> None:
+def test_each_replica_draws_noise_of_its_own(result):
     """Keras gives all replicas the same noise; once the first line fails, it no longer does."""
     before, first, second = result["noise"]
     assert before[0] == before[1]
     assert first[0] != first[1] and second[0] != second[1] and first[1] != second[1]
 
 
-def test_the_gradient_of_the_whole_batch_is_clipped(result: dict[str, Any]) -> None:
+def test_the_gradient_of_the_whole_batch_is_clipped(result):
     """Keras clips the parts 3 and −5 to 1 and −1; once its result is not 0, ours can go."""
     assert result["clipped"] == [0.0, pytest.approx(1.0, rel=2e-3)]
 
 
-def test_what_replicas_cannot_share_is_refused(result: dict[str, Any]) -> None:
+def test_what_replicas_cannot_share_is_refused(result):
     assert result["refusals"] == [
         "training.batch_size is 7: strategy 'mirrored' needs a multiple of its 2 replicas",
         "optimizer clips gradients, but Keras' SGD would clip the part of each replica: "

@@ -1,7 +1,6 @@
 """Dropping a stream at the end of `fit` waits for nothing."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -36,14 +35,12 @@ STREAMS: dict[str, Callable[[], tf.data.Dataset]] = {
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_whoever_dropped_a_stream_waited_up_to_a_minute_for_its_tuner(name: str) -> None:
+def test_whoever_dropped_a_stream_waited_up_to_a_minute_for_its_tuner(name):
     """Dropping 60 iterators on a busy machine took 20 to 60 s for 4; without the tuner for none."""
     assert STREAMS[name]().options().autotune.enabled is False
 
 
-def test_fit_was_silent_at_its_end_until_the_tuner_of_its_stream_awoke(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fit_was_silent_at_its_end_until_the_tuner_of_its_stream_awoke(tmp_path, monkeypatch):
     """The streams of any task, including one with data from elsewhere."""
     given: dict[str, Any] = {}
 

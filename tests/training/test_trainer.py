@@ -1,6 +1,5 @@
 import json
 import os
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,7 +27,7 @@ SMOOTH = {"model__dropout": 0.0, "model__batch_normalization": False}
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained")
     train(
         toy_task.make(folder, **SHORT),
@@ -39,7 +38,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
-def test_run_folder_holds_everything(trained: Path) -> None:
+def test_run_folder_holds_everything(trained):
     assert {entry.name for entry in trained.iterdir()} == {
         "attention.jsonl",
         "checkpoints",
@@ -58,13 +57,13 @@ def test_run_folder_holds_everything(trained: Path) -> None:
     assert RunFolder.open(trained).metrics()["validation"].keys() == {"loss", "accuracy"}
 
 
-def test_folder_alone_rebuilds_the_task(trained: Path, tmp_path: Path) -> None:
+def test_folder_alone_rebuilds_the_task(trained, tmp_path):
     task = RunFolder.open(trained).task(tmp_path)
     assert task.config() == toy_task.make("elsewhere", **SHORT).config()
     assert task.data_dir == tmp_path
 
 
-def test_figures_are_those_of_the_finished_model(trained: Path, tmp_path: Path) -> None:
+def test_figures_are_those_of_the_finished_model(trained, tmp_path):
     folder = RunFolder.open(trained)
     task = folder.task(tmp_path)
     model = folder.load_model()
@@ -74,8 +73,8 @@ def test_figures_are_those_of_the_finished_model(trained: Path, tmp_path: Path) 
 
 
 def test_a_finished_run_in_a_folder_that_cannot_be_written_was_an_error(
-    trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    trained, capsys, monkeypatch
+):
     def refuse(*_: Any, **__: Any) -> None:
         raise PermissionError("read-only")
 
@@ -84,7 +83,7 @@ def test_a_finished_run_in_a_folder_that_cannot_be_written_was_an_error(
     assert capsys.readouterr().out == f"{trained} is finished: nothing to train\n"
 
 
-def test_what_a_process_killed_at_its_end_left_in_a_finished_run_stayed(trained: Path) -> None:
+def test_what_a_process_killed_at_its_end_left_in_a_finished_run_stayed(trained):
     left = [
         trained / ".lock",
         trained / f"{_prefix().replace(str(os.getpid()), '999999999')}model.keras",
@@ -95,7 +94,7 @@ def test_what_a_process_killed_at_its_end_left_in_a_finished_run_stayed(trained:
     assert not any(file.exists() for file in left)
 
 
-def test_run_is_not_continued_where_a_new_one_was_asked_for(trained: Path) -> None:
+def test_run_is_not_continued_where_a_new_one_was_asked_for(trained):
     with pytest.raises(UserError, match="already holds a run: name a new folder"):
         train(toy_task.make(trained.parent, **SHORT), trained, resume=False, progress=False)
 
@@ -114,9 +113,7 @@ def test_run_is_not_continued_where_a_new_one_was_asked_for(trained: Path) -> No
         ),
     ],
 )
-def test_unknown_or_impossible_options_make_no_folder(
-    tmp_path: Path, options: dict[str, str], message: str
-) -> None:
+def test_unknown_or_impossible_options_make_no_folder(tmp_path, options, message):
     with pytest.raises(UserError, match=message):
         train(toy_task.make(tmp_path), tmp_path / "run", **options)
     assert not (tmp_path / "run").exists()
@@ -124,7 +121,7 @@ def test_unknown_or_impossible_options_make_no_folder(
 
 
 @pytest.fixture(scope="module")
-def float32_losses(tmp_path_factory: pytest.TempPathFactory) -> list[float]:
+def float32_losses(tmp_path_factory):
     folder = tmp_path_factory.mktemp("float32")
     run = train(toy_task.make(folder, **SMOOTH), folder / "run", progress=False)
     return [row["val_loss"] for row in run.history()]
@@ -133,9 +130,7 @@ def float32_losses(tmp_path_factory: pytest.TempPathFactory) -> list[float]:
 @pytest.mark.parametrize(
     "policy", ["mixed_float16", pytest.param("mixed_bfloat16", marks=pytest.mark.long)]
 )
-def test_low_precision_learns_as_float32_does(
-    tmp_path: Path, policy: str, float32_losses: list[float]
-) -> None:
+def test_low_precision_learns_as_float32_does(tmp_path, policy, float32_losses):
     folder = train(
         toy_task.make(tmp_path, **SMOOTH), tmp_path / "run", policy=policy, progress=False
     )
@@ -154,12 +149,12 @@ def test_low_precision_learns_as_float32_does(
     ("policy", "expected"),
     [("mixed_float16", ReplicaLossScaleOptimizer), ("mixed_bfloat16", keras.optimizers.Adam)],
 )
-def test_float16_alone_scales_the_loss(tmp_path: Path, policy: str, expected: type) -> None:
+def test_float16_alone_scales_the_loss(tmp_path, policy, expected):
     with dtype_policy(policy):
         assert type(compiled_model(toy_task.make(tmp_path), policy).optimizer) is expected
 
 
-def test_settings_reach_the_optimizer_and_the_model(tmp_path: Path) -> None:
+def test_settings_reach_the_optimizer_and_the_model(tmp_path):
     task = toy_task.make(tmp_path, training__jit_compile=True, training__clip_norm=0.25)
     model = compiled_model(task, "float32")
     optimizer = model.optimizer
@@ -168,7 +163,7 @@ def test_settings_reach_the_optimizer_and_the_model(tmp_path: Path) -> None:
     assert model.jit_compile is True and optimizer.global_clipnorm == 0.25
 
 
-def test_loss_that_is_not_finite_stops_before_the_checkpoint(tmp_path: Path) -> None:
+def test_loss_that_is_not_finite_stops_before_the_checkpoint(tmp_path):
     task = toy_task.make(tmp_path, **SHORT, training__learning_rate=1e38)
     with pytest.raises(
         UserError, match=r"the loss is nan in the updates up to .* training.learning_rate"
@@ -183,9 +178,7 @@ def test_loss_that_is_not_finite_stops_before_the_checkpoint(tmp_path: Path) -> 
             )
 
 
-def test_damaged_checkpoint_is_named_and_the_one_before_it_serves(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_damaged_checkpoint_is_named_and_the_one_before_it_serves(tmp_path, capsys):
     task = toy_task.make(tmp_path, **SHORT)
     run = tmp_path / "run"
     folder = train(task, run, progress=False)
@@ -204,9 +197,7 @@ def test_damaged_checkpoint_is_named_and_the_one_before_it_serves(
     assert [row["step"] for row in folder.history()] == [4, 8]
 
 
-def test_seconds_are_kept_to_the_millisecond(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_seconds_are_kept_to_the_millisecond(tmp_path, monkeypatch):
     task = toy_task.make(tmp_path)
     folder = RunFolder.create(tmp_path / "run", task, options={})
     checkpoints = Checkpoints(folder.checkpoints, keep=1)

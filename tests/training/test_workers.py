@@ -78,7 +78,7 @@ def largest_difference(one: Path, other: Path) -> float:
 
 
 @pytest.fixture(scope="module")
-def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def texts(tmp_path_factory):
     folder = tmp_path_factory.mktemp("workers")
     for split, count in (("train", 96), ("validation", 24), ("test", 24)):
         tiny_texts.write(folder / f"{split}.tsv", tiny_texts.rows(count))
@@ -88,7 +88,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.complete
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
 @pytest.mark.parametrize("model", ["bilstm_coda", "bilstm_gated"])
-def test_two_workers_learn_what_one_process_does(texts: Path, model: str, policy: str) -> None:
+def test_two_workers_learn_what_one_process_does(texts, model, policy):
     runs = [texts / f"{name}-{model}-{policy}" for name in ("one", "two")]
     for workers, run in enumerate(runs, 1):
         processes = start(command(texts, run.name, model, policy), workers, quiet_gates=True)
@@ -111,7 +111,7 @@ def test_two_workers_learn_what_one_process_does(texts: Path, model: str, policy
 
 @pytest.mark.complete
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_a_killed_worker_stops_the_other_and_nothing_is_lost(texts: Path, seed: int) -> None:
+def test_a_killed_worker_stops_the_other_and_nothing_is_lost(texts, seed):
     """Kill a worker, the chief or the other, at a random moment.
 
     The weights show whether dropout continued unchanged.
@@ -154,9 +154,7 @@ def test_a_killed_worker_stops_the_other_and_nothing_is_lost(texts: Path, seed: 
         '{"cluster": {"ps": ["a:1"]}, "task": {"type": "ps", "index": 0}}',
     ],
 )
-def test_a_cluster_that_is_not_named_is_refused(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, config: str | None
-) -> None:
+def test_a_cluster_that_is_not_named_is_refused(monkeypatch, tmp_path, config):
     import toy_task
 
     monkeypatch.delenv("TF_CONFIG", raising=False)

@@ -1,7 +1,6 @@
 """KerasTuner chooses the attention of a user's own model, without tasks."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -25,7 +24,7 @@ def declared(
     return choice, {one.name: list(one.values) for one in hp.space}
 
 
-def test_options_belong_to_the_attention_that_is_chosen() -> None:
+def test_options_belong_to_the_attention_that_is_chosen():
     given = {"softmax": {}, "coda": {"alpha": [0.5, 2.0], "gate_range": ["raw"]}}
     choice, space = declared(given)
     assert choice == {"attention": "softmax", "attention_options": {}}
@@ -39,18 +38,18 @@ def test_options_belong_to_the_attention_that_is_chosen() -> None:
 
 
 @pytest.mark.parametrize("wanted", [None, sorted(ATTENTIONS), ["coda", "softmax"], "coda"])
-def test_names_alone_give_every_attention_as_many_configurations(wanted: Any) -> None:
+def test_names_alone_give_every_attention_as_many_configurations(wanted):
     # CoDA had seven searched options and softmax none, so a search favoured CoDA.
     choice, space = declared(wanted)
     assert set(space) == {"attention"} and choice["attention_options"] == {}
 
 
-def test_searched_options_and_values_of_ones_own_exclude_each_other() -> None:
+def test_searched_options_and_values_of_ones_own_exclude_each_other():
     with pytest.raises(UserError, match="search_options is True and attention has values by opt"):
         declared({"coda": {}}, search_options=True)
 
 
-def test_every_attention_has_the_values_that_it_names_itself_if_asked() -> None:
+def test_every_attention_has_the_values_that_it_names_itself_if_asked():
     _, space = declared(search_options=True)
     assert space["attention"] == sorted(ATTENTIONS)
     assert space["attention.gated.temperature"] == [0.5, 1.0, 1.5, 2.0]
@@ -62,7 +61,7 @@ def test_every_attention_has_the_values_that_it_names_itself_if_asked() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(ATTENTIONS))
-def test_the_choice_fits_a_swap_as_it_fits_a_block(name: str) -> None:
+def test_the_choice_fits_a_swap_as_it_fits_a_block(name):
     x = keras.Input((3, 4))
     model = keras.Model(x, keras.layers.MultiHeadAttention(2, 2, name="attention")(x, x))
     choice, _ = declared([name], search_options=True)
@@ -74,7 +73,7 @@ def test_the_choice_fits_a_swap_as_it_fits_a_block(name: str) -> None:
     )
 
 
-def test_a_tuner_searches_the_attention_of_a_model(tmp_path: Path) -> None:
+def test_a_tuner_searches_the_attention_of_a_model(tmp_path):
     x = np.random.default_rng(0).normal(size=(8, 3, 4)).astype("float32")
 
     def build(hp: keras_tuner.HyperParameters) -> keras.Model:
@@ -110,7 +109,7 @@ def test_a_tuner_searches_the_attention_of_a_model(tmp_path: Path) -> None:
         ([], r"attention is empty: name at least one of \['coda', "),
     ],
 )
-def test_wrong_choices_are_one_clear_line(attention: Any, said: str) -> None:
+def test_wrong_choices_are_one_clear_line(attention, said):
     with pytest.raises(UserError, match=said) as caught:
         declared(attention)
     assert "\n" not in str(caught.value)
@@ -132,7 +131,7 @@ MIXED = [
 
 
 @pytest.mark.parametrize("values", MIXED, ids=str)
-def test_values_of_two_types_were_a_type_error(values: Any) -> None:
+def test_values_of_two_types_were_a_type_error(values):
     hp = keras_tuner.HyperParameters()
     choose_attention(hp, {"entmax": {"alpha": values}})
     (_, space) = hp.space
@@ -147,7 +146,7 @@ def test_values_of_two_types_were_a_type_error(values: Any) -> None:
     assert len(set(map(type, space.values))) == 1
 
 
-def test_a_value_that_was_fixed_beforehand_is_taken() -> None:
+def test_a_value_that_was_fixed_beforehand_is_taken():
     hp = keras_tuner.HyperParameters()
     hp.Fixed("attention.entmax.alpha", 1.5)
     choice = choose_attention(hp, {"entmax": {"alpha": [1.5, "learned"]}})

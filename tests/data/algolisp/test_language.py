@@ -525,7 +525,7 @@ def test_an_argument_may_be_called_like_a_function():
     assert Program("[ + len head ]", {"len": "int", "head": "int"}).run({"len": 1, "head": 2}) == 3
 
 
-def test_is_prime_cost_one_step() -> None:
+def test_is_prime_cost_one_step():
     program, numbers = Program("[ filter a is_prime ]", {"a": "int[]"}), [999_983] * 50
     assert program.run({"a": numbers}) == numbers
     with pytest.raises(ProgramError, match="takes more than 10000 steps"):

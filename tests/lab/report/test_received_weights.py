@@ -1,7 +1,5 @@
 """What `quasiattn show` prints for models whose answers have no weight per token."""
 
-from pathlib import Path
-
 import pytest
 import tiny_texts
 
@@ -12,7 +10,7 @@ TEXT = "who ran to the old city?"
 
 
 @pytest.mark.parametrize("model", ["transformer", "transformer_coda", "bilstm_none"])
-def test_a_transformer_was_shown_as_bare_tokens(model: str, texts_data: Path) -> None:
+def test_a_transformer_was_shown_as_bare_tokens(model, texts_data):
     task = tiny_texts.make(texts_data, model)
     task.prepare()
     network = task.build_model()
@@ -31,7 +29,7 @@ def test_a_transformer_was_shown_as_bare_tokens(model: str, texts_data: Path) ->
     assert token_table(with_received(task, network, empty)).count("\n") == 0
 
 
-def test_an_answer_with_weights_keeps_them(texts_data: Path) -> None:
+def test_an_answer_with_weights_keeps_them(texts_data):
     task = tiny_texts.make(texts_data)
     answer = {"input": TEXT, "tokens": ["who"], "weights": [1.0]}
     assert with_received(task, None, answer) == answer

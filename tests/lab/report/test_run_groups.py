@@ -45,7 +45,7 @@ def run(
     return made
 
 
-def test_seeds_alone_are_averaged(tmp_path: Path) -> None:
+def test_seeds_alone_are_averaged(tmp_path):
     runs = [run(tmp_path, str(seed), seed=seed, loss=float(seed)) for seed in range(3)]
     (group,) = groups_of(runs)
     assert (group.name, list(group.runs)) == ("classify own bilstm_gated", runs)
@@ -53,9 +53,7 @@ def test_seeds_alone_are_averaged(tmp_path: Path) -> None:
     assert curve["bilstm_gated"][0]["runs"] == 3
 
 
-def test_runs_on_other_data_or_with_other_options_shared_a_curve_with_a_band(
-    tmp_path: Path,
-) -> None:
+def test_runs_on_other_data_or_with_other_options_shared_a_curve_with_a_band(tmp_path):
     runs = [
         run(tmp_path, "first"),
         run(tmp_path, "second", data="b.tsv sha256:2"),
@@ -85,7 +83,7 @@ def test_runs_on_other_data_or_with_other_options_shared_a_curve_with_a_band(
     assert section.title == "Learning curves: classify own"
 
 
-def test_labels_were_hashes_and_are_the_names_of_the_folders(tmp_path: Path) -> None:
+def test_labels_were_hashes_and_are_the_names_of_the_folders(tmp_path):
     """Also where runs differ in the digest of vectors or data, and where folders have one name."""
     for parent in ("a", "b"):
         (tmp_path / parent).mkdir()
@@ -103,7 +101,7 @@ def test_labels_were_hashes_and_are_the_names_of_the_folders(tmp_path: Path) -> 
     assert [group.label for group in single] == ["bilstm_gated"] and differences_of(single) == []
 
 
-def test_many_runs_made_a_title_of_ten_lines_and_a_table_beyond_the_page(tmp_path: Path) -> None:
+def test_many_runs_made_a_title_of_ten_lines_and_a_table_beyond_the_page(tmp_path):
     runs = [run(tmp_path, f"run{number:02}", **{"model.units": number}) for number in range(15)]
     assert _title([one.path.name for one in runs]) == (
         "Report: run00, run01, run02, run03 and 11 more"
@@ -115,7 +113,7 @@ def test_many_runs_made_a_title_of_ten_lines_and_a_table_beyond_the_page(tmp_pat
     assert len(few[0]) == 3  # a row per option
 
 
-def test_many_differences_have_a_table_of_an_end(tmp_path: Path) -> None:
+def test_many_differences_have_a_table_of_an_end(tmp_path):
     options = {f"model.option_{number:02}": 0 for number in range(30)}
     runs = [
         run(tmp_path, "first", **options),
@@ -128,7 +126,7 @@ def test_many_differences_have_a_table_of_an_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 12])
-def test_long_names_of_several_runs_collapsed_the_axes(count: int) -> None:
+def test_long_names_of_several_runs_collapsed_the_axes(count):
     curve = [
         {"step": step, "mean": 1.0, "least": 0.9, "largest": 1.1, "runs": 1} for step in (1, 2)
     ]
@@ -142,14 +140,14 @@ def test_long_names_of_several_runs_collapsed_the_axes(count: int) -> None:
     assert all(f"{number} a long" in shown for number in range(count)) == (count > 1)
 
 
-def test_a_caption_named_the_mean_of_the_runs_of_a_single_run() -> None:
+def test_a_caption_named_the_mean_of_the_runs_of_a_single_run():
     alone, several = (
         learning_curves("loss", "loss", {"a": [{**ROW, "runs": runs}]}) for runs in (1, 2)
     )
     assert "mean" not in alone.caption and "the mean of the runs, shaded" in several.caption
 
 
-def test_a_model_has_one_colour_in_all_figures() -> None:
+def test_a_model_has_one_colour_in_all_figures():
     curve = [
         {"step": step, "mean": 1.0, "least": 1.0, "largest": 1.0, "runs": 1} for step in (1, 2)
     ]

@@ -45,9 +45,7 @@ def report(
 
 
 @pytest.mark.complete
-def test_a_run_of_a_transformer(
-    run_cli: Any, mlu_run: Path, mlu_data: Path, tmp_path: Path
-) -> None:
+def test_a_run_of_a_transformer(run_cli, mlu_run, mlu_data, tmp_path):
     rows = [json.loads(line) for line in (mlu_run / "attention.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows] == [0, 10, 20]
     question = tiny_mlu.QUESTION
@@ -69,7 +67,7 @@ def test_a_run_of_a_transformer(
     assert refused[0] == 1 and refused[2].count("\n") == 1 and not (tmp_path / "x.html").exists()
 
 
-def test_an_exported_model_with_gates(run_cli: Any, tmp_path: Path) -> None:
+def test_an_exported_model_with_gates(run_cli, tmp_path):
     texts = ["--input", "Who was Galileo ?", "--input", "What is the capital of Yugoslavia ?"]
     results = tmp_path / "results.jsonl"
     results.write_text('{"preset": "trec", "density": 0.3, "accuracy": 0.9}\n{"preset": "trec"}\n')
@@ -89,20 +87,18 @@ def test_an_exported_model_with_gates(run_cli: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_an_exported_model_without_weights_says_so(run_cli: Any, tmp_path: Path) -> None:
+def test_an_exported_model_without_weights_says_so(run_cli, tmp_path):
     html, maps, _ = report(run_cli, tmp_path / "page.html", SAVED / "arithmetic" / "1")
     assert "returns no attention weights" in html and not maps
 
 
-def test_what_is_no_run_is_named_in_one_line(run_cli: Any, tmp_path: Path) -> None:
+def test_what_is_no_run_is_named_in_one_line(run_cli, tmp_path):
     code, _, err = run_cli("report", str(tmp_path), "--to", str(tmp_path / "page.html"))
     assert code == 1 and "is not a run folder" in err and err.count("\n") == 1
 
 
 @pytest.mark.long
-def test_a_run_is_shown_by_its_figures_right_answers_and_mistakes(
-    run_cli: Any, texts_run: Path, tmp_path: Path
-) -> None:
+def test_a_run_is_shown_by_its_figures_right_answers_and_mistakes(run_cli, texts_run, tmp_path):
     html, _, figures = report(run_cli, tmp_path / "page.html", texts_run)
     for said in ("What was reached", "majority", "bag of words", "Confusion", "Right answers"):
         assert said in html
@@ -118,9 +114,7 @@ def test_a_run_is_shown_by_its_figures_right_answers_and_mistakes(
 
 
 @pytest.mark.parametrize("moved", ["no file", pytest.param("other rows", marks=pytest.mark.long)])
-def test_without_its_data_a_run_says_so_in_one_line(
-    moved: str, run_cli: Any, texts_run: Path, tmp_path: Path
-) -> None:
+def test_without_its_data_a_run_says_so_in_one_line(moved, run_cli, texts_run, tmp_path):
     run = shutil.copytree(texts_run, tmp_path / "run")
     config = json.loads((run / "config.json").read_text())
     file = tmp_path / "train.tsv"
@@ -144,7 +138,7 @@ def test_without_its_data_a_run_says_so_in_one_line(
     assert code == 1 and err.count("\n") == 1 and not (tmp_path / "x.html").exists()
 
 
-def test_six_texts_are_chosen() -> None:
+def test_six_texts_are_chosen():
     judged = [Judged(f"{n}", "ab"[n % 2], "a", not n % 2, n / 10) for n in range(10)]
     chosen = chosen_answers(judged)
     assert [one.input for one in chosen] == ["0", "2", "4", "9", "7", "5"]
@@ -153,7 +147,7 @@ def test_six_texts_are_chosen() -> None:
 
 
 @pytest.mark.parametrize("count", [2, 30])
-def test_confused_classes_are_a_table_and_of_many_the_most_frequent(count: int) -> None:
+def test_confused_classes_are_a_table_and_of_many_the_most_frequent(count):
     classes = [f"c{number}" for number in range(count)]
     judged = [Judged("", name, classes[0], name == classes[0], 0.5) for name in classes * 2]
     figures = {"per_class": {name: {"recall": 0.5} for name in classes}}
@@ -166,9 +160,7 @@ def test_confused_classes_are_a_table_and_of_many_the_most_frequent(count: int) 
     assert section.parts[1].table[1][0] == "c0"
 
 
-def test_what_would_have_to_be_generated_is_not_at_hand(
-    run_cli: Any, mlu_run: Path, tmp_path: Path
-) -> None:
+def test_what_would_have_to_be_generated_is_not_at_hand(run_cli, mlu_run, tmp_path):
     task = RunFolder.open(mlu_run).task(tmp_path / "empty")
     assert "does not have the questions" in task.missing_data()
     assert not (tmp_path / "empty").exists()
@@ -200,9 +192,7 @@ SHORT = {"training__steps": 20, "training__checkpoint_every": 10}
 
 @pytest.mark.complete
 @pytest.mark.parametrize("name", OTHERS)
-def test_a_run_of_every_task_shows_answers_with_their_matrices(
-    name: str, run_cli: Any, tmp_path: Path
-) -> None:
+def test_a_run_of_every_task_shows_answers_with_their_matrices(name, run_cli, tmp_path):
     run = train(OTHERS[name](tmp_path), tmp_path / "run", progress=False)
     html, maps, _ = report(run_cli, tmp_path / "page.html", run.path, "--limit", "20")
     cards = html.count('class="about"')

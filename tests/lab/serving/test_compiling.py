@@ -1,6 +1,5 @@
 """Exports that XLA compiles: padding to buckets, requests that compile them, rejections."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,7 +44,7 @@ def sent(function: Any, *shapes: tuple[int, int]) -> tuple[list[np.ndarray], Any
     ("longest", "lengths"),
     [(1, (1,)), (15, (15,)), (16, (16,)), (17, (16, 17)), (100, (16, 32, 64, 100))],
 )
-def test_lengths_double_up_to_the_longest(longest: int, lengths: tuple[int, ...]) -> None:
+def test_lengths_double_up_to_the_longest(longest, lengths):
     assert Buckets.up_to(longest) == (lengths, (1, 8, 64))
 
 
@@ -53,9 +52,7 @@ def test_lengths_double_up_to_the_longest(longest: int, lengths: tuple[int, ...]
     ("rows", "lengths", "seen"),
     [(3, (2, 4), (4, 4)), (4, (3, 5), (4, 6)), (0, (1, 1), (2, 4)), (9, (1, 13), (12, 18))],
 )
-def test_a_model_sees_few_sizes_and_answers_as_it_does(
-    rows: int, lengths: tuple[int, int], seen: tuple[int, int]
-) -> None:
+def test_a_model_sees_few_sizes_and_answers_as_it_does(rows, lengths, seen):
     model, buckets = Pairs(), Buckets((4, 6), (2, 4))
     compiled = CompiledModel(model, buckets)
     ids, answer = sent(compiled.explain, *((rows, length) for length in lengths))
@@ -65,7 +62,7 @@ def test_a_model_sees_few_sizes_and_answers_as_it_does(
     assert answer["seen"].numpy().tolist() == [list(seen)]
 
 
-def test_a_model_that_takes_a_dictionary() -> None:
+def test_a_model_that_takes_a_dictionary():
     compiled = CompiledModel(Pairs(), Buckets((4,)))
     (first, second), answer = sent(
         lambda first, second: compiled({"first": first, "second": second}), (3, 2), (3, 1)
@@ -73,7 +70,7 @@ def test_a_model_that_takes_a_dictionary() -> None:
     np.testing.assert_array_equal(answer, second - first.sum(1, keepdims=True))
 
 
-def test_requests_reach_every_bucket() -> None:
+def test_requests_reach_every_bucket():
     requests = list(bucket_inputs(SIGNATURE, "abc\td\te", Buckets((2, 5), (1, 4))))
     shapes = [
         (request["question_ids"].shape, request["candidates_ids"].shape) for request in requests
@@ -83,14 +80,14 @@ def test_requests_reach_every_bucket() -> None:
     assert requests[-1]["candidates_lengths"].tolist() == [[5, 5, 5, 5]]
 
 
-def test_a_model_that_decodes_is_refused(mlu_run: Path, tmp_path: Path) -> None:
+def test_a_model_that_decodes_is_refused(mlu_run, tmp_path):
     folder = RunFolder.open(mlu_run, finished=True)
     with pytest.raises(UserError, match="'mlu' cannot be exported compiled, because it answers in"):
         export(folder, folder.task("data"), tmp_path / "models", compiled=True)
     assert not list(tmp_path.iterdir())
 
 
-def test_only_a_saved_model_is_compiled(run_cli: Any, mlu_run: Path, tmp_path: Path) -> None:
+def test_only_a_saved_model_is_compiled(run_cli, mlu_run, tmp_path):
     arguments = ("--to", str(tmp_path), "--target", "onnx", "--compile")
     code, _, error = run_cli("export", str(mlu_run), *arguments)
     assert code and error == "quasiattn: --compile is for --target savedmodel: got --target onnx\n"
@@ -98,7 +95,7 @@ def test_only_a_saved_model_is_compiled(run_cli: Any, mlu_run: Path, tmp_path: P
 
 
 @pytest.mark.long
-def test_a_compiled_export_answers_alike_and_runs_in_a_bare_session(tmp_path: Path) -> None:
+def test_a_compiled_export_answers_alike_and_runs_in_a_bare_session(tmp_path):
     data = tmp_path / "data"
     data.mkdir()
     task = tiny_texts.make(tiny_texts.files(data), "transformer_coda", training__steps=20)

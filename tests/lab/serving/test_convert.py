@@ -34,7 +34,7 @@ def finished(path: Path, task: Task) -> tuple[RunFolder, Task]:
 
 
 @pytest.fixture(scope="module")
-def pairs(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunFolder, Task]:
+def pairs(tmp_path_factory):
     data = tiny_pairs.files(tmp_path_factory.mktemp("data"), "pairs")
     return finished(
         tmp_path_factory.mktemp("pairs") / "run",
@@ -99,9 +99,7 @@ def assert_answers_alike(
 
 
 @pytest.mark.parametrize("key", RUNTIMES)
-def test_runtime_answers_as_the_model_does(
-    key: str, pairs: tuple[RunFolder, Task], tmp_path: Path
-) -> None:
+def test_runtime_answers_as_the_model_does(key, pairs, tmp_path):
     runtime(key)
     folder, task = pairs
     conversion = convert(folder, task, tmp_path, key)
@@ -123,7 +121,7 @@ def test_runtime_answers_as_the_model_does(
 
 
 @pytest.fixture
-def stub(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def stub(monkeypatch):
     """Replace the converter and the runtime of "onnx" with doubles.
 
     `change` modifies the runtime's answers; `asked` collects the ids that it received.
@@ -148,9 +146,7 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return given
 
 
-def test_answers_are_compared_for_all_ids_of_the_example_and_no_others(
-    pairs: tuple[RunFolder, Task], tmp_path: Path, stub: dict[str, Any]
-) -> None:
+def test_answers_are_compared_for_all_ids_of_the_example_and_no_others(pairs, tmp_path, stub):
     about = json.loads((convert(*pairs, tmp_path, "onnx").path / "about.json").read_text())
     drawn = {int(token) for ids in stub["asked"] for array in ids.values() for token in array.flat}
     assert drawn == {0, *about["example_ids"]["first"], *about["example_ids"]["second"]}
@@ -195,14 +191,7 @@ def fail(error: Exception) -> Any:
         ),
     ],
 )
-def test_what_does_not_answer_alike_is_never_seen(
-    moment: str,
-    action: Callable[..., Any],
-    message: str,
-    pairs: tuple[RunFolder, Task],
-    tmp_path: Path,
-    stub: dict[str, Any],
-) -> None:
+def test_what_does_not_answer_alike_is_never_seen(moment, action, message, pairs, tmp_path, stub):
     stub[moment] = action
     with pytest.raises(UserError, match=message):
         convert(*pairs, tmp_path / "new", "onnx")
@@ -210,9 +199,7 @@ def test_what_does_not_answer_alike_is_never_seen(
 
 
 @pytest.mark.parametrize("key", RUNTIMES)
-def test_missing_package_is_named(
-    key: str, pairs: tuple[RunFolder, Task], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_package_is_named(key, pairs, tmp_path, monkeypatch):
     package = RUNTIMES[key].packages[0]
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(
@@ -222,7 +209,7 @@ def test_missing_package_is_named(
 
 
 @pytest.mark.long
-def test_int8_says_what_it_costs(pairs: tuple[RunFolder, Task]) -> None:
+def test_int8_says_what_it_costs(pairs):
     folder, task = pairs
     quantized = quantize(folder, task, limit=40)
     assert quantized.before == task.evaluate(folder.load_model(), "validation", 40)
@@ -235,9 +222,7 @@ def test_int8_says_what_it_costs(pairs: tuple[RunFolder, Task]) -> None:
 
 
 @pytest.mark.long
-def test_command_line(
-    pairs: tuple[RunFolder, Task], tmp_path: Path, stub: dict[str, Any], run_cli: Any
-) -> None:
+def test_command_line(pairs, tmp_path, stub, run_cli):
     folder, _ = pairs
     arguments = ["export", str(folder.path), "--to", str(tmp_path), "--data-dir", str(tmp_path)]
     code, out, _ = run_cli(*arguments, "--target", "onnx", "--quantize", "int8", "--limit", "30")
@@ -272,7 +257,7 @@ def classify(folder: Path, model: str) -> tuple[RunFolder, Task]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("key", ["onnx", "openvino"])
-def test_recurrent_models(key: str, tmp_path: Path) -> None:
+def test_recurrent_models(key, tmp_path):
     runtime(key)
     data = tiny_pairs.files(tmp_path, "pairs")
     folder, task = finished(tmp_path / "run", tiny_pairs.make(data, "pairs", "siamese_both"))
@@ -281,7 +266,7 @@ def test_recurrent_models(key: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_litert_has_no_recurrent_models(tmp_path: Path) -> None:
+def test_litert_has_no_recurrent_models(tmp_path):
     runtime("litert")
     with pytest.raises(
         UserError, match=r"^LiteRT cannot run this model: Select TensorFlow op\(s\), "
@@ -298,7 +283,7 @@ def test_litert_has_no_recurrent_models(tmp_path: Path) -> None:
         for key in RUNTIMES
     ],
 )
-def test_transformers_with_weights_of_8_bits(key: str, tmp_path: Path) -> None:
+def test_transformers_with_weights_of_8_bits(key, tmp_path):
     runtime(key)
     folder, task = classify(tmp_path, "transformer_coda")
     quantized = quantize(folder, task)
@@ -307,7 +292,7 @@ def test_transformers_with_weights_of_8_bits(key: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_saved_model_with_weights_of_8_bits(pairs: tuple[RunFolder, Task], tmp_path: Path) -> None:
+def test_saved_model_with_weights_of_8_bits(pairs, tmp_path):
     pytest.importorskip("tensorflow_serving", reason="extra serving is not installed")
     folder, task = pairs
     quantized = quantize(folder, task, limit=40)

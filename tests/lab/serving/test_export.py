@@ -4,10 +4,8 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -17,7 +15,6 @@ import without_keras
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.serving import export as module
-from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.training import RunFolder
 from keras_quasiattn.serving import export
 from keras_quasiattn.serving.server_files import read_models
@@ -29,28 +26,28 @@ STRANGE = [b"", b"x" * 10_000, b"\xff\xfe\x00", b"\x00" * 4, "ω=1".encode()]
 
 
 @pytest.fixture(scope="module")
-def folder(mlu_run: Path) -> RunFolder:
+def folder(mlu_run):
     return RunFolder.open(mlu_run, finished=True)
 
 
 @pytest.fixture(scope="module")
-def task(folder: RunFolder) -> Task:
+def task(folder):
     return folder.task("data")
 
 
 @pytest.fixture(scope="module")
-def model(folder: RunFolder) -> keras.Model:
+def model(folder):
     return folder.load_model()
 
 
 @pytest.fixture(scope="module")
-def questions(task: Task) -> list[str]:
+def questions(task):
     return [task.example, "y=-7,x=3,x-x", "x=0,y=0,y+y"]
 
 
 def test_answers_in_a_process_without_keras_and_this_package(
-    mlu_saved_model: Path, task: Task, model: keras.Model, questions: list[str]
-) -> None:
+    mlu_saved_model, task, model, questions
+):
     batches = [[question.encode()] for question in questions]
     batches += [[question.encode() for question in questions], [], *([text] for text in STRANGE)]
     batches.append([*STRANGE, questions[0].encode()])
@@ -73,7 +70,7 @@ def test_answers_in_a_process_without_keras_and_this_package(
     np.testing.assert_allclose(got[-1][1], alone, rtol=1e-5)
 
 
-def test_signatures(mlu_saved_model: Path) -> None:
+def test_signatures(mlu_saved_model):
     signatures = tf.saved_model.load(str(mlu_saved_model)).signatures
     inputs = {
         name: sorted(signature.structured_input_signature[1].values(), key=lambda spec: spec.name)
@@ -93,9 +90,7 @@ def test_signatures(mlu_saved_model: Path) -> None:
         }
 
 
-def test_requests_are_recorded_with_the_models_own_answers(
-    mlu_saved_model: Path, task: Task, model: keras.Model
-) -> None:
+def test_requests_are_recorded_with_the_models_own_answers(mlu_saved_model, task, model):
     (expected,) = task.predict(model, [task.example])
     records = read_warm_up(mlu_saved_model)
     assert [(record.signature, len(record.answer["answer"])) for record in records] == [
@@ -113,7 +108,7 @@ def test_requests_are_recorded_with_the_models_own_answers(
     assert records[3].inputs["text_lengths"].tolist() == [len(task.example) + 1, 0]
 
 
-def test_ops_are_those_of_a_stock_server(mlu_saved_model: Path) -> None:
+def test_ops_are_those_of_a_stock_server(mlu_saved_model):
     from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
     saved = SavedModel.FromString((mlu_saved_model / "saved_model.pb").read_bytes())
@@ -132,23 +127,21 @@ def test_ops_are_those_of_a_stock_server(mlu_saved_model: Path) -> None:
     )
 
 
-def test_every_weight_is_written_once(mlu_saved_model: Path, model: keras.Model) -> None:
+def test_every_weight_is_written_once(mlu_saved_model, model):
     # Keras' ExportArchive writes each of them twice.
     written = tf.train.list_variables(str(mlu_saved_model / "variables" / "variables"))
     numbers = sum(int(np.prod(shape)) for name, shape in written if name.endswith("VARIABLE_VALUE"))
     assert numbers == sum(int(np.prod(variable.shape)) for variable in model.variables)
 
 
-def test_what_is_known_lies_beside_it(mlu_saved_model: Path, folder: RunFolder) -> None:
+def test_what_is_known_lies_beside_it(mlu_saved_model, folder):
     about = json.loads((mlu_saved_model / "assets.extra" / "about.json").read_text())
     assert about["metrics"] == folder.metrics() and "loss" in about["metrics"]["validation"]
     assert (about["task"], about["example"]) == ("mlu", tiny_mlu.QUESTION)
     assert about["task_config"]["options"]["data.high"] == 20
 
 
-def test_versions_count_on_and_nothing_is_overwritten(
-    folder: RunFolder, task: Task, tmp_path: Path, quick_export: None
-) -> None:
+def test_versions_count_on_and_nothing_is_overwritten(folder, task, tmp_path, quick_export):
     assert export(folder, task, tmp_path) == tmp_path / "run" / "1"
     (tmp_path / "run" / "notes").mkdir()
     assert export(folder, task, tmp_path, version=9) == tmp_path / "run" / "9"
@@ -174,9 +167,7 @@ def test_versions_count_on_and_nothing_is_overwritten(
         ({"version": 10**20}, "the version is 1.*0: it must be from 1 to 9223372036854775807"),
     ],
 )
-def test_bad_names_and_versions(
-    arguments: dict[str, Any], message: str, folder: RunFolder, task: Task, tmp_path: Path
-) -> None:
+def test_bad_names_and_versions(arguments, message, folder, task, tmp_path):
     with pytest.raises(UserError, match=message):
         export(folder, task, tmp_path / "saved", **arguments)
     assert not list(tmp_path.iterdir())
@@ -199,14 +190,8 @@ MOMENTS = ["_write", "_check", "write_warm_up", "write_description"]
 
 @pytest.mark.parametrize(("moment", "failure"), zip(MOMENTS, FAILURES, strict=True))
 def test_half_written_model_is_never_seen(
-    moment: str,
-    failure: str,
-    folder: RunFolder,
-    task: Task,
-    tmp_path: Path,
-    quick_export: None,
-    monkeypatch: Any,
-) -> None:
+    moment, failure, folder, task, tmp_path, quick_export, monkeypatch
+):
     error, reason = FAILURES[failure]
     export(folder, task, tmp_path)
     before = tiny_mlu.contents(tmp_path / "run")
@@ -232,8 +217,8 @@ def test_half_written_model_is_never_seen(
 
 
 def test_model_that_answers_otherwise_is_not_exported(
-    folder: RunFolder, task: Task, tmp_path: Path, mlu_saved_model: Path, monkeypatch: Any
-) -> None:
+    folder, task, tmp_path, mlu_saved_model, monkeypatch
+):
     monkeypatch.setattr(
         module,
         "_write",
@@ -255,7 +240,7 @@ def ask(*arguments: str) -> subprocess.CompletedProcess[bytes]:
     return warm.run(command, env=environment, cwd="/", before=warm.WITHOUT_KERAS)
 
 
-def test_example_asks(mlu_saved_model: Path, task: Task, model: keras.Model) -> None:
+def test_example_asks(mlu_saved_model, task, model):
     ended = ask(str(mlu_saved_model), task.example)
     assert ended.returncode == 0, ended.stderr
     (row,) = task.predict(model, [task.example])
@@ -271,7 +256,7 @@ def test_example_asks(mlu_saved_model: Path, task: Task, model: keras.Model) -> 
         (["/nowhere", "x=1"], "ask.py: '/nowhere' is not a SavedModel: it has no saved_model.pb"),
     ],
 )
-def test_example_names_what_is_missing(arguments: list[str], message: str) -> None:
+def test_example_names_what_is_missing(arguments, message):
     ended = ask(*arguments)
     assert ended.returncode == 1 and ended.stdout == b""
     (line,) = ended.stderr.decode().splitlines()

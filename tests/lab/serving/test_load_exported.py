@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from keras_quasiattn.serving import load
 
 
 @pytest.fixture(scope="module")
-def models(mlu_saved_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def models(mlu_saved_model, tmp_path_factory):
     """Return a folder with two versions of a model, and one folder that is not a version."""
     folder = tmp_path_factory.mktemp("models")
     for version in ("9", "10"):
@@ -24,9 +23,7 @@ def models(mlu_saved_model: Path, tmp_path_factory: pytest.TempPathFactory) -> P
     return folder
 
 
-def test_a_name_gives_the_highest_version_and_answers_as_the_run(
-    models: Path, mlu_run: Path
-) -> None:
+def test_a_name_gives_the_highest_version_and_answers_as_the_run(models, mlu_run):
     model = load("mine", models)
     assert model.path == models / "mine" / "10"
     run = RunFolder.open(mlu_run)
@@ -40,7 +37,7 @@ def test_a_name_gives_the_highest_version_and_answers_as_the_run(
 
 
 @pytest.mark.parametrize("place", ["mine", "mine/9"])
-def test_a_path_is_loaded_wherever_it_is(models: Path, place: str) -> None:
+def test_a_path_is_loaded_wherever_it_is(models, place):
     model = load(models / place, "nowhere")
     assert model.path == models / ("mine/10" if place == "mine" else place)
 
@@ -57,14 +54,12 @@ def test_a_path_is_loaded_wherever_it_is(models: Path, place: str) -> None:
         ("mine", "nowhere", r"\(in the folder .*nowhere\) 'mine': choose from \(none\)$"),
     ],
 )
-def test_an_unknown_model_lists_those_that_there_are(
-    models: Path, model: str, folder: str, said: str
-) -> None:
+def test_an_unknown_model_lists_those_that_there_are(models, model, folder, said):
     with pytest.raises(UserError, match=said):
         load(model, models / folder)
 
 
-def test_one_string_and_a_changed_file_are_refused(models: Path, tmp_path: Path) -> None:
+def test_one_string_and_a_changed_file_are_refused(models, tmp_path):
     with pytest.raises(UserError, match="inputs must be a list of strings: got the string 'x=1'"):
         load("mine", models)("x=1")
     shutil.copytree(models / "mine" / "9", tmp_path / "other")
@@ -75,7 +70,7 @@ def test_one_string_and_a_changed_file_are_refused(models: Path, tmp_path: Path)
         load(tmp_path / "other")
 
 
-def test_every_export_has_a_card_with_its_figures_and_options(mlu_saved_model: Path) -> None:
+def test_every_export_has_a_card_with_its_figures_and_options(mlu_saved_model):
     about: dict[str, Any] = json.loads(
         (mlu_saved_model / "assets.extra" / "about.json").read_text()
     )

@@ -49,7 +49,7 @@ SIGNATURE = ServingSignature(
 
 
 @pytest.fixture(scope="module")
-def functions() -> dict[str, Any]:
+def functions():
     return signature_functions(SIGNATURE)
 
 
@@ -59,7 +59,7 @@ def ask(function: Any, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     }
 
 
-def test_an_example_has_the_same_answer_both_ways(functions: dict[str, Any]) -> None:
+def test_an_example_has_the_same_answer_both_ways(functions):
     inputs = example_inputs(SIGNATURE, "abc\tb\tefg")
     assert inputs[STRINGS]["candidates"].tolist() == [[b"b", b"efg"]]
     ids = inputs[TOKEN_IDS]
@@ -85,14 +85,12 @@ def token_ids(lengths: Any, ids: Any, candidates: Any = None) -> dict[str, np.nd
     }
 
 
-def test_nothing_behind_a_length_matters_and_any_length_has_an_answer(
-    functions: dict[str, Any],
-) -> None:
+def test_nothing_behind_a_length_matters_and_any_length_has_an_answer(functions):
     got = ask(functions[TOKEN_IDS], token_ids([2, 0, -7, 99], [[5, 6, 7]] * 4))
     assert got["ids"].tolist() == [[5, 6, 0], [0, 0, 0], [0, 0, 0], [5, 6, 7]]
 
 
-def test_texts_without_a_place_get_one(functions: dict[str, Any]) -> None:
+def test_texts_without_a_place_get_one(functions):
     inputs = token_ids([0, 3], np.zeros((2, 0)), np.zeros((2, 3, 0), np.int32))
     got = ask(functions[TOKEN_IDS], inputs)
     assert got["ids"].tolist() == [[0], [0]] and got["sums"].tolist() == [[0, 0, 0]] * 2
@@ -120,7 +118,7 @@ def test_texts_without_a_place_get_one(functions: dict[str, Any]) -> None:
         ),
     ],
 )
-def test_inputs_that_disagree_are_refused(inputs: dict[str, np.ndarray], message: str) -> None:
+def test_inputs_that_disagree_are_refused(inputs, message):
     # Without its input signature, as on a server: a graph does not check shapes.
     function = tf.function(signature_functions(SIGNATURE)[TOKEN_IDS].python_function)
     graph = function.get_concrete_function(*(tf.TensorSpec(None, tf.int32) for _ in inputs))

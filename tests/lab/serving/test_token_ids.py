@@ -79,7 +79,7 @@ def assert_alike(got: np.ndarray, expected: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("name", INPUTS)
-def test_ids_are_answered_as_strings_are(name: str, tmp_path: Path) -> None:
+def test_ids_are_answered_as_strings_are(name, tmp_path):
     task = make(name, tmp_path)
     signature = task.serving_signature(task.build_model())
     functions = signature_functions(signature)
@@ -134,7 +134,7 @@ def longer(request: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     }
 
 
-def test_candidates_without_ids_come_last(tmp_path: Path) -> None:
+def test_candidates_without_ids_come_last(tmp_path):
     task = make("rank", tmp_path)
     signature = task.serving_signature(task.build_model())
     function = signature_functions(signature)[TOKEN_IDS]

@@ -36,9 +36,7 @@ def tried(trainings: Trainings) -> list[tuple[float, int]]:
         *(pytest.param(name, marks=pytest.mark.complete) for name in METHODS if name != "random"),
     ],
 )
-def test_the_best_trial_is_kept_and_a_seed_fixes_them_all(
-    task: Task, trainings: Trainings, tmp_path: Path, method: str
-) -> None:
+def test_the_best_trial_is_kept_and_a_seed_fixes_them_all(task, trainings, tmp_path, method):
     for name in ("one", "two"):
         folder = search(task, SPACE, tmp_path / name, method=method, trials=6, progress=False)
     first, second = (
@@ -52,9 +50,7 @@ def test_the_best_trial_is_kept_and_a_seed_fixes_them_all(
     assert folder.path == tmp_path / "two" / "best"
 
 
-def test_a_search_by_perplexity_kept_the_worst(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_search_by_perplexity_kept_the_worst(tmp_path, monkeypatch):
     def trained(task: Task, path: Path, **options: Any) -> RunFolder:
         task.prepare()
         folder = RunFolder.create(path, task, options={})
@@ -82,9 +78,7 @@ def test_a_search_by_perplexity_kept_the_worst(
     ],
     ids=["Control-C", "the disk is full", "a defect"],
 )
-def test_a_search_goes_on_where_it_stopped(
-    task: Task, trainings: Trainings, tmp_path: Path, error: BaseException
-) -> None:
+def test_a_search_goes_on_where_it_stopped(task, trainings, tmp_path, error):
     search(task, SPACE, tmp_path / "whole", trials=5, progress=False)
     whole, trainings.asked = tried(trainings), []
     trainings.stop_at, trainings.stopped_by = 2, error
@@ -100,9 +94,7 @@ def test_a_search_goes_on_where_it_stopped(
 
 
 @pytest.mark.long
-def test_a_trial_begun_in_one_file_alone_is_drawn_again(
-    task: Task, trainings: Trainings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trial_begun_in_one_file_alone_is_drawn_again(task, trainings, tmp_path, monkeypatch):
     """KerasTuner writes the trial's file before its own, and counts every trial with a file."""
     search(task, SPACE, tmp_path / "whole", trials=3, progress=False)
     whole, trainings.asked = tried(trainings), []
@@ -123,9 +115,7 @@ def test_a_trial_begun_in_one_file_alone_is_drawn_again(
     assert tried(trainings) == whole
 
 
-def test_options_that_do_not_go_together_fail_their_own_trial(
-    task: Task, trainings: Trainings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_options_that_do_not_go_together_fail_their_own_trial(task, trainings, tmp_path, capsys):
     space = {"training.warmup_steps": [-1, 0], "model.units": [4, 8, 16]}
     search(task, space, tmp_path / "search", trials=6)
     lines = capsys.readouterr().out.splitlines()
@@ -136,9 +126,7 @@ def test_options_that_do_not_go_together_fail_their_own_trial(
     assert len(trainings.asked) == 3
 
 
-def test_a_search_without_success_says_why(
-    task: Task, trainings: Trainings, tmp_path: Path
-) -> None:
+def test_a_search_without_success_says_why(task, trainings, tmp_path):
     with pytest.raises(
         UserError, match="no trial of .* succeeded; the last one: training.warmup_steps is -2"
     ):
@@ -148,9 +136,7 @@ def test_a_search_without_success_says_why(
 
 
 @pytest.mark.long
-def test_hyperband_trains_longer_what_was_good(
-    task: Task, trainings: Trainings, tmp_path: Path
-) -> None:
+def test_hyperband_trains_longer_what_was_good(task, trainings, tmp_path):
     search(task, SPACE, tmp_path / "search", method="hyperband", progress=False)
     steps = {options["training.steps"] for _, options in trainings.asked}
     assert steps == {20, 60}  # one period and all three
@@ -159,7 +145,7 @@ def test_hyperband_trains_longer_what_was_good(
     assert max(trainings.figure(one) for one in short) in [trainings.figure(one) for one in long]
 
 
-def test_folds_hold_out_every_text_once(task: Task, trainings: Trainings, tmp_path: Path) -> None:
+def test_folds_hold_out_every_text_once(task, trainings, tmp_path):
     held_out: list[set[bytes]] = []
 
     def figure(options: Mapping[str, Any]) -> float:
@@ -178,7 +164,7 @@ def test_folds_hold_out_every_text_once(task: Task, trainings: Trainings, tmp_pa
     assert json.loads((tmp_path / "search/trial_0/trial.json").read_text())["score"] == 1.5
 
 
-def test_folder_of_another_search(task: Task, trainings: Trainings, tmp_path: Path) -> None:
+def test_folder_of_another_search(task, trainings, tmp_path):
     search(task, SPACE, tmp_path / "search", trials=1, progress=False)
     with pytest.raises(UserError, match="holds a search with a different trials: use the"):
         search(task, SPACE, tmp_path / "search", trials=2, progress=False)
@@ -188,7 +174,7 @@ def test_folder_of_another_search(task: Task, trainings: Trainings, tmp_path: Pa
         search(task, SPACE, tmp_path / "other", trials=1, progress=False)
 
 
-def test_data_that_cannot_be_had_bind_no_folder(tmp_path: Path) -> None:
+def test_data_that_cannot_be_had_bind_no_folder(tmp_path):
     """A search with a misspelt file name must not block the folder for the right one."""
     task = get("classify")(
         preset="own",
@@ -210,22 +196,20 @@ def test_data_that_cannot_be_had_bind_no_folder(tmp_path: Path) -> None:
         ({"folds": 0}, "the number of folds is 0: it must be at least 1"),
     ],
 )
-def test_bad_arguments(task: Task, tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
+def test_bad_arguments(task, tmp_path, arguments, message):
     with pytest.raises(UserError, match=message):
         search(task, SPACE, tmp_path / "search", **arguments)
     assert not (tmp_path / "search").exists()
 
 
-def test_half_a_cluster_is_refused(
-    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_half_a_cluster_is_refused(task, tmp_path, monkeypatch):
     monkeypatch.setenv("KERASTUNER_ORACLE_IP", "127.0.0.1")
     with pytest.raises(UserError, match="KERASTUNER_TUNER_ID, KERASTUNER_ORACLE_PORT is not set"):
         search(task, SPACE, tmp_path / "search")
 
 
 @pytest.mark.complete
-def test_a_search_that_trains(task: Task, tmp_path: Path) -> None:
+def test_a_search_that_trains(task, tmp_path):
     """The longer trial continues where the shorter one with the same rate ended."""
     space = {"training.learning_rate": [1e-9, 0.01, 0.02, 0.03]}
     folder = search(task, space, tmp_path / "search", method="hyperband", progress=False)
@@ -241,7 +225,7 @@ def test_a_search_that_trains(task: Task, tmp_path: Path) -> None:
     assert answer["label"] == "HUM"
 
 
-def test_search_spaces(task: Task, texts: Path) -> None:
+def test_search_spaces(task, texts):
     assert list(search_space(task)) == ["training.learning_rate", "training.batch_size"]
     gated = tiny_texts.make(texts, "bilstm_gated")
     assert search_space(gated)["model.gate_temperature"] == [0.5, 1.0, 1.5, 2.0]
@@ -266,9 +250,7 @@ def test_search_spaces(task: Task, texts: Path) -> None:
             search_space(task, wanted)
 
 
-def test_of_equal_trials_a_killed_search_picked_another(
-    task: Task, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_of_equal_trials_a_killed_search_picked_another(task, monkeypatch, tmp_path):
     made = Trainings(lambda _: 0.5)
     monkeypatch.setattr("keras_quasiattn.lab.tuning.search.train", made)
     chosen = search(task, SPACE, tmp_path / "search", trials=4, progress=False).config[

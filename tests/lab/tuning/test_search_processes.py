@@ -62,7 +62,7 @@ def trials(search: Path) -> dict[str, tuple[dict[str, Any], float, list[dict[str
 
 
 @pytest.fixture(scope="module")
-def whole(texts: Path) -> Path:
+def whole(texts):
     """Run a search without interruption."""
     search = texts / "whole"
     assert json.loads(last_line(start(command(texts, search))))["run"] == str(search / "best")
@@ -79,9 +79,7 @@ def wait_for(process: subprocess.Popen[str], search: Path, trial: str, seconds: 
 
 
 @pytest.mark.complete
-def test_a_chief_and_two_tuners_share_a_search_whose_chief_is_killed(
-    texts: Path, whole: Path
-) -> None:
+def test_a_chief_and_two_tuners_share_a_search_whose_chief_is_killed(texts, whole):
     search = texts / "shared"
     with socket.create_server(("127.0.0.1", 0)) as one:
         port = str(one.getsockname()[1])

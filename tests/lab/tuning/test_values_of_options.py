@@ -1,20 +1,15 @@
 """Searches over values of several types, which KerasTuner's own choices reject."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
-from trainings import Trainings
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.tuning import search, search_space
 
 
 @pytest.mark.parametrize("method", ["random", "bayesian"])
 def test_values_of_two_types_were_a_type_error_after_the_record_was_written(
-    task: Task, trainings: Trainings, tmp_path: Path, method: str
-) -> None:
+    task, trainings, tmp_path, method
+):
     trainings.figure = lambda options: options["training.clip_norm"] or 9.0
     wanted = {"training.clip_norm": "none, 1.0", "training.jit_compile": "true,false"}
     space = search_space(task, wanted)
@@ -38,9 +33,7 @@ def test_values_of_two_types_were_a_type_error_after_the_record_was_written(
         ({"model.unit": [4, 8]}, r"unknown option 'model.unit' \(did you mean 'model.units'"),
     ],
 )
-def test_a_space_that_is_none_binds_no_folder(
-    task: Task, tmp_path: Path, space: Any, message: str
-) -> None:
+def test_a_space_that_is_none_binds_no_folder(task, tmp_path, space, message):
     with pytest.raises(UserError, match=message):
         search(task, space, tmp_path / "search")
     assert not (tmp_path / "search").exists()
