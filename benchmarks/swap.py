@@ -18,9 +18,8 @@ from keras import ops
 
 from benchmarks import tiny_hub
 from keras_quasiattn.attention.base import ATTENTIONS
-from keras_quasiattn.attention.heads import Heads
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
-from keras_quasiattn.attention.start import Start
+from keras_quasiattn.attention.start import Heads, Start
 from keras_quasiattn.layers import TransformerDecoder, TransformerEncoder
 from keras_quasiattn.models import swap_attention
 

@@ -16,8 +16,8 @@ from keras_quasiattn.attention.sparsemax import sparsemax, sparsemax_attention
 from keras_quasiattn.core.l1 import pairwise_l1
 from keras_quasiattn.core.positions import alibi_bias, rotary_embedding
 from keras_quasiattn.core.ragged import from_ragged
-from keras_quasiattn.layers.alignment_attention import alignment_attention
 from keras_quasiattn.layers.attention_flow import attention_flow
+from keras_quasiattn.layers.conflict_attention import alignment_attention
 from keras_quasiattn.layers.factorization_machine import factorization_machine
 from keras_quasiattn.layers.gated_attention import open_positions_attention
 from keras_quasiattn.layers.intra_sentence_attention import intra_attention

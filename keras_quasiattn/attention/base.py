@@ -8,13 +8,14 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, cast
 
+import keras
 from keras import ops
 
 from keras_quasiattn.attention import by_rows
 from keras_quasiattn.core import recording
-from keras_quasiattn.core.arguments import check_options
+from keras_quasiattn.core.arguments import check, check_options, is_number
 from keras_quasiattn.core.backend import runs_op_by_op
 from keras_quasiattn.core.masks import as_boolean_mask, causal_mask, combine_masks, pair_mask
 from keras_quasiattn.core.randomness import drop_weights
@@ -38,6 +39,7 @@ Tensor = Any
 # (scores (..., T, S), mask that broadcasts to them or None) → weights (..., T, S), 0 where the mask
 # is False. The scores are float32 or float64 and may hold any value at masked pairs.
 Weigh = Callable[[Tensor, Tensor | None], Tensor]
+Factor = float | Literal["learned"]
 
 # The multi-head layer of each attention, by name.
 ATTENTIONS: dict[str, type[Any]] = {}
@@ -413,3 +415,33 @@ def weighted_values(
     kept = drop_weights(weights, dropout, dropout_seed, first_row) if dropout else weights
     output = weighted_sum("...ts,...sv->...tv", kept, value)
     return (output, ops.cast(weights, value.dtype)) if return_scores else output
+
+
+def check_factor(value: Factor, name: str) -> Factor:
+    """Return `value`; raise a `ValueError` unless it is a finite number ≥ 0 or "learned"."""
+    if isinstance(value, str) and value == "learned":
+        return "learned"
+    fits = is_number(value) and 0 <= cast(float, value) < math.inf
+    return float(check(fits, value, name, "a finite number ≥ 0, or 'learned'"))
+
+
+def factor_weights(
+    layer: keras.layers.Layer, shape: tuple[int, ...], **values: Factor
+) -> dict[str, Any]:
+    """Add a float32 weight ≥ 0 of `shape`, initially 1, for each value that is "learned"."""
+    return {
+        name: layer.add_weight(
+            shape=shape,
+            initializer="ones",
+            constraint=keras.constraints.NonNeg(),
+            autocast=False,
+            name=name,
+        )
+        for name, value in values.items()
+        if value == "learned"
+    }
+
+
+def factor(value: Factor, weight: Any | None, scale: Any) -> Any:
+    """Return `scale` times the number, or times the weight if the factor is learned."""
+    return scale * cast(float, value) if weight is None else scale * weight

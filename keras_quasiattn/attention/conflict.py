@@ -245,18 +245,11 @@ class Conflict(Attention):
         return {"score_kernels": layer.score_kernels}
 
     def attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        *,
-        learned: dict[str, Any],
-        scale: float = 1.0,
-        **options: Any,
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
     ) -> Any:
         """Score by dot products and by conflict, and attend."""
-        scores = _scores_of_heads(query, key, learned["score_kernels"], scale, self.difference)
+        kernels, scale = options.pop("learned")["score_kernels"], options.pop("scale", 1.0)
+        scores = _scores_of_heads(query, key, kernels, scale, self.difference)
         return attend(scores, value, mask, **options)
 
     def operations(

@@ -102,22 +102,14 @@ class ContextGuided(ScoreAttention):
             for side in ("query", "key")
         }
 
-    def attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        *others: Any,
-        learned: Any,
-        scale: float = 1.0,
-        **options: Any,
-    ) -> Any:
+    def attend(self, query: Tensor, key: Tensor, *others: Any, learned: Any, **options: Any) -> Any:
         """Compute contexts and gates of queries and keys, and attend."""
-        sides: dict[str, Any] = {"scale": scale}
+        sides: dict[str, Any] = {"scale": options.get("scale", 1.0)}
         for side, x in (("query", query), ("key", key)):
             kernel = ops.convert_to_tensor(learned[f"{side}_context"])
             sides[f"{side}_context"] = project(ops.cast(x, kernel.dtype), kernel)
             sides[f"{side}_gate"] = ops.sigmoid(per_position(x, learned[f"{side}_gate"]))
-        return super().attend(query, key, *others, learned=sides, scale=scale, **options)
+        return super().attend(query, key, *others, learned=sides, **options)
 
     def weights(self, scores: Tensor, mask: Tensor | None, learned: dict[str, Any]) -> Tensor:
         """Return the softmax of each row plus the gated term."""

@@ -136,30 +136,17 @@ class Differential(Attention):
         }
 
     def attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        *,
-        learned: dict[str, Any],
-        scale: float = 1.0,
-        **options: Any,
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
     ) -> Any:
         """Compute λ, and attend; the scale follows from the size of each half."""
+        learned = options.pop("learned")
+        options.pop("scale", None)
         first, second = (
             ops.exp(ops.sum(learned[f"query_{part}"] * learned[f"key_{part}"])) for part in (1, 2)
         )
         start = 0.8 - 0.6 * math.exp(-0.3 * (self.depth - 1))
-        return differential_attention(
-            query,
-            key,
-            value,
-            mask,
-            subtracted=first - second + start,
-            output_scale=1 - start,
-            **options,
-        )
+        options |= {"subtracted": first - second + start, "output_scale": 1 - start}
+        return differential_attention(query, key, value, mask, **options)
 
 
 @register_attention("differential")

@@ -11,7 +11,7 @@ from keras import ops
 from keras_quasiattn.attention.base import ScoreAttention, dot_product_attention, register_attention
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.attention.sparsemax import sparse_weights
-from keras_quasiattn.core.arguments import check_number
+from keras_quasiattn.core.arguments import check, check_number
 from keras_quasiattn.core.backend import maximum
 from keras_quasiattn.core.masks import as_boolean_mask, masked_softmax
 from keras_quasiattn.core.tensors import as_dtype, compute_dtype
@@ -127,8 +127,8 @@ def entmax_attention(
 
 def check_alpha(alpha: float) -> None:
     """Raise a `ValueError` unless α is 1, or finite and at least 1.01."""
-    if alpha != 1 and not LEAST_ALPHA <= alpha < math.inf:
-        raise ValueError(f"`alpha` must be 1, or from {LEAST_ALPHA}. Received: alpha={alpha}")
+    fits = alpha == 1 or LEAST_ALPHA <= alpha < math.inf
+    check(fits, alpha, "alpha", f"1, or from {LEAST_ALPHA}")
 
 
 @dataclasses.dataclass

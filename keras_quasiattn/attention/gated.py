@@ -2,8 +2,7 @@
 
 import dataclasses
 import math
-import numbers
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import keras
@@ -11,7 +10,7 @@ from keras import ops
 
 from keras_quasiattn.attention.base import ScoreAttention, for_any_length, register_attention
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
-from keras_quasiattn.core.arguments import check_positive_integer
+from keras_quasiattn.core.arguments import check, check_positive_integer, is_number
 from keras_quasiattn.core.backend import highest, tanh
 from keras_quasiattn.core.masks import (
     as_boolean_mask,
@@ -165,19 +164,10 @@ def hard_gates(
     return gates
 
 
-def check_number(
-    value: Any, name: str, least: float, most: float = math.inf, *, open_end: bool = False
-) -> float:
-    """Return `value` as a float; raise a `ValueError` unless it is finite and within the bounds."""
-    is_number = (
-        isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
-    )
-    if not is_number or value < least or value > most or (open_end and value == least):
-        sign, bound = (">" if open_end else "≥"), "" if most == math.inf else f" and ≤ {most}"
-        raise ValueError(
-            f"`{name}` must be a number {sign} {least}{bound}. Received: {name}={value!r}"
-        )
-    return float(value)
+def _number(value: Any, name: str, fits: Callable[[Any], bool], expected: str) -> float:
+    """Return `value` as a float; raise a `ValueError` unless it is finite and `fits`."""
+    good = is_number(value) and math.isfinite(value) and fits(value)
+    return float(check(good, value, name, f"a number {expected}"))
 
 
 @dataclasses.dataclass
@@ -192,13 +182,14 @@ class GateOptions:
     threshold: float = 0.5
 
     def __post_init__(self) -> None:
-        self.temperature = check_number(self.temperature, "temperature", 0, open_end=True)
+        self.temperature = _number(self.temperature, "temperature", lambda x: x > 0, "> 0")
         if self.final_temperature is not None:
-            check_number(self.final_temperature, "final_temperature", 0, open_end=True)
+            _number(self.final_temperature, "final_temperature", lambda x: x > 0, "> 0")
         check_positive_integer(self.annealing_steps, "annealing_steps")
-        self.open_gate_cost = check_number(self.open_gate_cost, "open_gate_cost", 0)
+        cost, threshold = self.open_gate_cost, self.threshold
+        self.open_gate_cost = _number(cost, "open_gate_cost", lambda x: x >= 0, "≥ 0")
         check_choice(self.inference, ("threshold", "sample"), "inference")
-        self.threshold = check_number(self.threshold, "threshold", 0, 1)
+        self.threshold = _number(threshold, "threshold", lambda x: 0 <= x <= 1, "≥ 0 and ≤ 1")
 
 
 class Gates(QuantizedParts, keras.layers.Layer):
@@ -331,17 +322,10 @@ class Gated(GateOptions, ScoreAttention):
         return {"kernel": layer.gate_kernel, "bias": layer.gate_bias}
 
     def attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        *,
-        learned: dict[str, Any],
-        is_causal: bool = False,
-        **options: Any,
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
     ) -> Any:
         """Draw the gates, and attend to the keys whose gates are open."""
+        learned, is_causal = options.pop("learned"), options.pop("is_causal", False)
         if options.get("bias") is not None:
             mask = hide_where_infinite(mask, options["bias"])
         if is_causal:
@@ -354,14 +338,8 @@ class Gated(GateOptions, ScoreAttention):
         are_binary = keras.backend.standardize_dtype(gates.dtype) == "bool"
         scored = options.get("return_scores", False)
         attend = for_any_length(super().attend, query, key, return_scores=scored)
-        return attend(
-            query,
-            key,
-            value,
-            gates if are_binary else mask,
-            learned={"gates": None if are_binary else gates},
-            **options,
-        )
+        options["learned"] = {"gates": None if are_binary else gates}
+        return attend(query, key, value, gates if are_binary else mask, **options)
 
     def weights(self, scores: Tensor, mask: Tensor | None, learned: dict[str, Any]) -> Tensor:
         """Return the softmax of each row, weighted by soft gates if there are any."""

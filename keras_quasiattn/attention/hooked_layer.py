@@ -7,8 +7,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_quasiattn.attention.heads import Heads
 from keras_quasiattn.attention.softmax import softmax_attention
+from keras_quasiattn.attention.start import Heads
 from keras_quasiattn.core.quantized_parts import QuantizedParts
 
 HOOK = "_compute_attention"

@@ -14,6 +14,7 @@ from keras_quasiattn.attention.start import Start
 from keras_quasiattn.core import recording
 from keras_quasiattn.core.arguments import (
     call_arguments,
+    check,
     check_positive_integer,
     check_projected_shapes,
     check_rate,
@@ -165,11 +166,9 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
     ) -> None:
         fields = {field.name for field in dataclasses.fields(self.options_class)}
         options = self.options_class(**{name: kwargs.pop(name) for name in fields & kwargs.keys()})
-        if flash_attention:
-            raise ValueError(
-                f"`flash_attention` must be None or False: {type(self).__name__} has no flash "
-                "kernel. Received: flash_attention=True"
-            )
+        kind = type(self).__name__
+        expected = f"None or False: {kind} has no flash kernel"
+        check(not flash_attention, flash_attention, "flash_attention", expected)
         check_positive_integer(num_heads, "num_heads")
         check_positive_integer(key_dim, "key_dim")
         for name, size in (
@@ -270,22 +269,18 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
             if getattr(self, name) is not None:
                 self._axes.require_single(name)
         # Attributes and names are as in Keras, and so are saved weights.
-        shared, values = self._key_value_heads, (self.num_heads, self.value_dim)
-        self._query_dense = self.make_projection(
-            "query", query_shape, (self.num_heads, self.key_dim)
-        )
-        self._key_dense = self.make_projection(
-            "key", value_shape if key_shape is None else key_shape, (shared, self.key_dim)
-        )
+        make, shared = self.make_projection, self.num_key_value_heads or self.num_heads
+        values, keys_of = (self.num_heads, self.value_dim), key_shape or value_shape
+        self._query_dense = make("query", query_shape, (self.num_heads, self.key_dim))
+        self._key_dense = make("key", keys_of, (shared, self.key_dim))
         if self.use_gate:
-            self._gate_dense = self.make_projection(
-                "gate", query_shape, values, activation="sigmoid"
-            )
-        self._value_dense = self.make_projection("value", value_shape, (shared, self.value_dim))
+            self._gate_dense = make("gate", query_shape, values, activation="sigmoid")
+        self._value_dense = make("value", value_shape, (shared, self.value_dim))
         if self.dropout > 0:
             self.seed_generator = keras.random.SeedGenerator(self.seed)
-        self._output_dense = self.make_projection(
-            "attention_output", (*query_shape[:-1], *values), output_shape[rank - 2 :], inputs=2
+        heads_shape = (*query_shape[:-1], *values)
+        self._output_dense = make(
+            "attention_output", heads_shape, output_shape[rank - 2 :], inputs=2
         )
         self._make_weights(rank)
 
@@ -384,15 +379,13 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
         else:
             inputs = KnownInputs.unless_all_is_seen(bias, *given)
         # (B, T, ..., N, H), (B, S, ..., G, H), (B, S, ..., G, V)
-        heads_query, heads_key, heads_value = inputs.project(self)
+        heads = inputs.project(self)
         # Which queries see NaN, and which are real and see anything: (B, T, ...), or None.
         unknown, rows = inputs.rows(axes, pairs, use_causal_mask, bias)
         if self.weights_see_all_pairs and not use_causal_mask:
             unknown = inputs.anywhere(axes, unknown)
-        mask, targets = (
-            combine_masks(axes.source_mask(source_mask), pairs),
-            axes.target_mask(query_mask),
-        )
+        mask = combine_masks(axes.source_mask(source_mask), pairs)
+        targets = axes.target_mask(query_mask)
         if (
             self.weights_see_all_pairs
             or any(options.counts_pairs for options in self._all_options)
@@ -401,9 +394,9 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
         ):
             mask = combine_masks(mask, targets)  # T·S memory: only if needed
         output, scores = self._attend(
-            heads_query,
-            heads_key,
-            heads_value,
+            heads[0],
+            heads[1],
+            heads[2],
             mask,
             training=training,
             return_scores=return_attention_scores,
@@ -430,21 +423,17 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
         check_sequence_mask(query_mask, "query_mask", query, "`attention_mask`")
         check_sequence_mask(value_mask, "value_mask", value, "`attention_mask`")
         check_sequence_mask(key_mask, "key_mask", value, "`attention_mask`")
-        axes = AttentionAxes(len(query.shape) + 1, self.attention_axes)
-        check_attention_mask(
-            pairs,
-            "attention_mask",
-            axes.scores_shape(query.shape, value.shape, self.num_heads),
-            "`query_mask` and `value_mask`",
-            len(axes.axes),
-        )
+        axes, positions = self._axes_of(query), "`query_mask` and `value_mask`"
+        shape = axes.scores_shape(query.shape, value.shape, self.num_heads)
+        check_attention_mask(pairs, "attention_mask", shape, positions, len(axes.axes))
+
+    def _axes_of(self, query: Any) -> "AttentionAxes":
+        return AttentionAxes(len(query.shape) + 1, self.attention_axes)
 
     def _check_overrides(self) -> None:
-        own = type(self)
+        own, base = type(self), MultiHeadQuasiAttention
         ignored = [
-            name
-            for name in _HOOKS_OF_KERAS
-            if getattr(own, name) is not getattr(MultiHeadQuasiAttention, name)
+            name for name in _HOOKS_OF_KERAS if getattr(own, name) is not getattr(base, name)
         ]
         if ignored:
             raise TypeError(
@@ -481,13 +470,9 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
         turned = rotary_embedding(split, start, self.rotary_base, axis=self._axes.axes[0])
         return ops.reshape(turned, (*positions, count, features))
 
-    @property
-    def _key_value_heads(self) -> int:
-        return self.num_key_value_heads or self.num_heads
-
     def _one_per_query_head(self, heads: Tensor) -> Tensor:
         """Repeat keys or values: (..., G, S, H) → (..., N, S, H)."""
-        times = self.num_heads // self._key_value_heads
+        times = self.num_heads // (self.num_key_value_heads or self.num_heads)
         return heads if times == 1 else ops.repeat(heads, times, axis=len(heads.shape) - 3)
 
     def _attend(
@@ -530,7 +515,8 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
             if unknown is not None:
                 seen = causal_mask(*ops.shape(scores)[-2:]) if is_causal else None
                 scores = zero_masked(make_unknown(scores, unknown), combine_masks(mask, seen))
-            scores = axes.unflatten_scores(scores, targets, sources)
+            if len(axes.axes) > 1:  # (B, free…, N, T, S) → (B, free…, N, T…, S…)
+                scores = ops.reshape(scores, (*ops.shape(scores)[:-2], *targets, *sources))
         return axes.heads_last(output, targets), scores
 
     def _compute_attention(  # for caches, and for a subclass with a `call` as in Keras
@@ -546,14 +532,9 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
         lengths = self._axes.lengths(query), self._axes.lengths(key)
         mask = self._axes.pair_mask(as_boolean_mask(attention_mask, "attention_mask"), *lengths)
         mask = combine_masks(mask, self._window(*lengths))
+        options: dict[str, Any] = {"training": training, "is_causal": use_causal_mask}
         return self._attend(
-            query,
-            key,
-            value,
-            mask,
-            training=training,
-            return_scores=return_attention_scores,
-            is_causal=use_causal_mask,
+            query, key, value, mask, return_scores=return_attention_scores, **options
         )
 
     def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
@@ -562,8 +543,7 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
         query, value, key = (given[name] for name in ("query", "value", "key"))
         masks = ("query_mask", "value_mask", "key_mask", "attention_mask")
         self._check_masks(query, value, *(given[name] for name in masks))
-        axes = AttentionAxes(len(query.shape) + 1, self.attention_axes)
-        scores_shape = axes.scores_shape(query.shape, value.shape, self.num_heads)
+        scores_shape = self._axes_of(query).scores_shape(query.shape, value.shape, self.num_heads)
         if given.get("attention_bias") is not None:
             check_score_bias(given["attention_bias"], scores_shape, "attention_bias")
         key_shape = None if key is None else key.shape
@@ -597,11 +577,8 @@ def _signature_with_options(layer: type[MultiHeadQuasiAttention]) -> inspect.Sig
 
 
 def _check_rotary_base(base: Any, key_dim: int, parts: int) -> None:
-    if not isinstance(base, (int, float)) or isinstance(base, bool) or not base > 1:
-        raise ValueError(
-            "`rotary_base` must be None or a number above 1, such as 10_000.0. "
-            f"Received: rotary_base={base!r}"
-        )
+    fits = isinstance(base, (int, float)) and not isinstance(base, bool) and base > 1
+    check(fits, base, "rotary_base", "None or a number above 1, such as 10_000.0")
     if key_dim % (2 * parts):
         raise ValueError(
             f"`key_dim` must be a multiple of {2 * parts} with `rotary_base`, because features are "
@@ -698,27 +675,6 @@ class AttentionAxes:
         bias = bias + ops.zeros((*targets, *sources), dtype=bias.dtype)  # broadcasts, as above
         return self._flatten_pairs(bias, targets, sources)
 
-    def rows_with_output(
-        self,
-        query: Tensor,
-        value: Tensor,
-        query_mask: Tensor | None,
-        mask: Tensor | None,
-        is_causal: bool,
-    ) -> Tensor | None:
-        """Return which queries are real and attend to something, (B, d1, …, dn); None = all.
-
-        `query_mask` is (B, d1, …, dn), and `mask` broadcasts to (B, free…, N, T, S).
-        """
-        rows = query_mask
-        if mask is not None:
-            rows = combine_masks(rows, self.rows_with_a_key(mask, self.lengths(query), is_causal))
-        if not all(value.shape[axis] for axis in self.axes):  # no keys, or an unknown length
-            rows = combine_masks(
-                rows, ops.full(ops.shape(query)[:-1], ops.size(value) > 0, dtype="bool")
-            )
-        return rows
-
     def rows_with_a_key(self, mask: Tensor, lengths: tuple[Any, ...], is_causal: bool) -> Tensor:
         """Return which queries may attend to a key in any head, (B, d1, …, dn), by a pair mask."""
         length = math.prod(lengths)
@@ -744,14 +700,6 @@ class AttentionAxes:
         free = (query_shape[axis] for axis in (0, *self.free_axes))
         targets = (query_shape[axis] for axis in self.axes)
         return (*free, num_heads, *targets, *(value_shape[axis] for axis in self.axes))
-
-    def unflatten_scores(
-        self, scores: Tensor, target_lengths: tuple[Any, ...], source_lengths: tuple[Any, ...]
-    ) -> Tensor:
-        """Return (B, free…, N, T, S) → (B, free…, N, T…, S…)."""
-        if len(self.axes) == 1:
-            return scores
-        return ops.reshape(scores, (*ops.shape(scores)[:-2], *target_lengths, *source_lengths))
 
     def _flatten_pairs(
         self, x: Tensor, targets: tuple[Any, ...], sources: tuple[Any, ...]
@@ -852,11 +800,16 @@ class KnownInputs:
         (B, ..., N, T, S); a `bias` that broadcasts alike hides pairs where it is −∞.
         """
         query_mask, source_mask = self._masks
-        keys = axes.source_mask(source_mask)
+        keys, lengths = axes.source_mask(source_mask), axes.lengths(self.query)
 
         def rows_with_output(pairs: Tensor | None) -> Tensor | None:
-            mask = combine_masks(keys, pairs)
-            return axes.rows_with_output(self.query, self.value, query_mask, mask, is_causal)
+            found, mask = query_mask, combine_masks(keys, pairs)
+            if mask is not None:
+                found = combine_masks(found, axes.rows_with_a_key(mask, lengths, is_causal))
+            if not all(self.value.shape[axis] for axis in axes.axes):  # no keys, or unknown
+                some = ops.full(ops.shape(self.query)[:-1], ops.size(self.value) > 0, dtype="bool")
+                found = combine_masks(found, some)
+            return found
 
         if self.finite is None:
             return None, rows_with_output(pairs)
@@ -867,9 +820,7 @@ class KnownInputs:
             # In any head: combining each head's mask with the lost keys of each example would be
             # larger.
             seen = None if pairs is None else ops.any(pairs, axis=-3, keepdims=True)
-            hit = axes.rows_with_a_key(
-                combine_masks(lost, seen), axes.lengths(self.query), is_causal
-            )
+            hit = axes.rows_with_a_key(combine_masks(lost, seen), lengths, is_causal)
             all_rows = ops.ones_like(queries)
             return ops.logical_or(queries, hit), combine_masks(rows_with_output(pairs), all_rows)
 

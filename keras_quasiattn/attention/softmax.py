@@ -8,12 +8,15 @@ import keras
 from keras import ops
 
 from keras_quasiattn.attention.base import (
+    Factor,
     ScoreAttention,
+    check_factor,
     dot_product_attention,
+    factor,
+    factor_weights,
     register_attention,
     weighted_values,
 )
-from keras_quasiattn.attention.factors import Factor, check_factor, factor, factor_weights
 from keras_quasiattn.attention.gated import gated_softmax
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.core.masks import as_boolean_mask, masked_softmax, pair_mask, sides

@@ -7,30 +7,35 @@ from typing import Any
 
 import keras
 
-Tensor = Any
 
-
-def check_positive_integer(value: Any, name: str) -> int:
-    """Return `value`; raise a `ValueError` naming `name` unless it is a positive integer."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"`{name}` must be a positive integer. Received: {name}={value!r}")
-    return value
-
-
-def check_number(value: Any, name: str, *others: str | None) -> Any:
-    """Return `value`; raise a `ValueError` unless it is a number or one of `others`."""
-    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not is_number and value not in others:
-        expected = " or ".join(["a number", *map(repr, others)])
+def check(fits: Any, value: Any, name: str, expected: str) -> Any:
+    """Return `value`; raise a `ValueError` that says what `name` must be if it does not fit."""
+    if not fits:
         raise ValueError(f"`{name}` must be {expected}. Received: {name}={value!r}")
     return value
 
 
+def is_number(value: Any) -> bool:
+    """Return whether this is a real number, and not True or False."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def check_positive_integer(value: Any, name: str) -> int:
+    """Return `value`; raise a `ValueError` naming `name` unless it is a positive integer."""
+    fits = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    return check(fits, value, name, "a positive integer")
+
+
+def check_number(value: Any, name: str, *others: str | None) -> Any:
+    """Return `value`; raise a `ValueError` unless it is a number or one of `others`."""
+    expected = " or ".join(["a number", *map(repr, others)])
+    return check(is_number(value) or value in others, value, name, expected)
+
+
 def check_rate(value: Any, name: str) -> float:
     """Return `value`; raise a `ValueError` naming `name` unless it is a number in [0, 1)."""
-    if not isinstance(value, (int, float)) or not 0 <= value < 1:
-        raise ValueError(f"`{name}` must be a number in [0, 1). Received: {name}={value!r}")
-    return value
+    fits = isinstance(value, (int, float)) and 0 <= value < 1
+    return check(fits, value, name, "a number in [0, 1)")
 
 
 def check_activation(value: Any, name: str) -> Any:
@@ -38,24 +43,19 @@ def check_activation(value: Any, name: str) -> Any:
     try:
         return keras.activations.get(value)
     except ValueError:
-        raise ValueError(
-            f"`{name}` must be a function or the name of one, such as 'relu', 'tanh' or 'linear'. "
-            f"Received: {name}={value!r}"
-        ) from None
+        expected = "a function or the name of one, such as 'relu', 'tanh' or 'linear'"
+        return check(False, value, name, expected)
 
 
 def check_options(value: Any, name: str) -> dict[str, Any]:
     """Return a copy of a dictionary of options; {} for None."""
-    if value is not None and not isinstance(value, Mapping):
-        raise ValueError(f"`{name}` must be a dictionary or None. Received: {name}={value!r}")
+    check(value is None or isinstance(value, Mapping), value, name, "a dictionary or None")
     return dict(value or {})
 
 
 def check_layer(value: Any, name: str) -> keras.Layer:
     """Return `value`; raise a `ValueError` naming `name` unless it is a Keras layer or model."""
-    if not isinstance(value, keras.Layer):
-        raise ValueError(f"`{name}` must be a Keras layer or model. Received: {name}={value!r}")
-    return value
+    return check(isinstance(value, keras.Layer), value, name, "a Keras layer or model")
 
 
 def check_sequence(shape: tuple[int | None, ...], name: str) -> int:

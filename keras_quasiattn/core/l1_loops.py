@@ -8,11 +8,10 @@ import numpy as np
 from numba import njit
 
 from keras_quasiattn.core.compiled.arrays import Array, empty, read_only, whole
-from keras_quasiattn.core.compiled.buffers import load
 from keras_quasiattn.core.compiled.call import Call, Shape, Tensor
 from keras_quasiattn.core.compiled.elementary import LOOP
 from keras_quasiattn.core.compiled.threads import Spread, over_cores
-from keras_quasiattn.core.compiled.vectors import LANES, ROWS, add_signs, distances
+from keras_quasiattn.core.compiled.vectors import LANES, ROWS, add_signs, distances, load
 from keras_quasiattn.core.l1 import blockwise_distances
 
 _COLUMNS = 256  # of a block, so that its arrays fit the second-level cache

@@ -15,11 +15,14 @@ from keras_quasiattn.attention.signed_softmax import MultiHeadSignedSoftmax
 from keras_quasiattn.attention.softmax import MultiHeadSoftmax
 from keras_quasiattn.attention.sparsemax import MultiHeadSparsemax
 from keras_quasiattn.layers.adaptive_halting import AdaptiveHalting
-from keras_quasiattn.layers.alignment_attention import AlignmentAttention
 from keras_quasiattn.layers.attention_flow import AttentionFlow
 from keras_quasiattn.layers.bidirectional_attention_connector import BidirectionalAttentionConnector
 from keras_quasiattn.layers.coda import CoDA
-from keras_quasiattn.layers.conflict_attention import AttentionConflict, ConflictAttention
+from keras_quasiattn.layers.conflict_attention import (
+    AlignmentAttention,
+    AttentionConflict,
+    ConflictAttention,
+)
 from keras_quasiattn.layers.decomposable_attention import DecomposableAttention
 from keras_quasiattn.layers.dot_attention import DotAttention
 from keras_quasiattn.layers.factorization_machine import FactorizationMachine

@@ -16,7 +16,7 @@ from keras_quasiattn.core.masks import (
     zero_padding,
 )
 from keras_quasiattn.core.tensors import check_features, dot_products, project
-from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
+from keras_quasiattn.layers.base import PairAttention, Shape, check_pair
 
 Tensor = Any
 # About the lowest float32: a maximum over masked positions only must be finite until it is set to

@@ -9,13 +9,13 @@ from keras_quasiattn.attention.softmax import alignment_pair, softmax_attention
 from keras_quasiattn.core.arguments import check_positive_integer
 from keras_quasiattn.core.masks import zero_padding
 from keras_quasiattn.core.tensors import as_dtype, check_choice, project
+from keras_quasiattn.layers.base import PairAttention, Shape, check_pair
 from keras_quasiattn.layers.factorization_machine import (
     FactorizationWeights,
     add_factorization_weights,
     factorization_machine,
     factors_initializer_of,
 )
-from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 
 Tensor = Any
 OPERATORS = ("product", "concatenation", "difference")

@@ -7,8 +7,8 @@ import keras
 from keras_quasiattn.attention.base import ShowsOptions
 from keras_quasiattn.attention.coda.attention import CoDAOptions, Factor
 from keras_quasiattn.core.arguments import check_activation, check_positive_integer
+from keras_quasiattn.layers.base import PairAttention, Shape, check_pair
 from keras_quasiattn.layers.dense import Dense, make_dense
-from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 
 Tensor = Any
 

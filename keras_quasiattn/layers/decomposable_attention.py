@@ -7,8 +7,8 @@ import keras
 from keras_quasiattn.attention.base import make_attention
 from keras_quasiattn.core.arguments import check_activation
 from keras_quasiattn.core.tensors import check_choice
+from keras_quasiattn.layers.base import PairAttention, Shape, check_pair
 from keras_quasiattn.layers.dense import DenseStack
-from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 
 Tensor = Any
 

@@ -13,8 +13,8 @@ from keras_quasiattn.core.arguments import (
 )
 from keras_quasiattn.core.masks import check_sequence_mask, on_finite_rows
 from keras_quasiattn.core.tensors import check_choice
+from keras_quasiattn.layers.base import SequenceLayer
 from keras_quasiattn.layers.dense import LayerNormalization, make_dense
-from keras_quasiattn.layers.sequence_layer import SequenceLayer
 
 Tensor = Any
 

@@ -21,6 +21,7 @@ from keras_quasiattn.core.masks import (
 )
 from keras_quasiattn.core.recording import is_recording, record
 from keras_quasiattn.core.tensors import check_choice
+from keras_quasiattn.layers.base import SequenceLayer, Shape
 from keras_quasiattn.layers.dense import Dense, make_dense
 from keras_quasiattn.layers.pooling import (
     AttentionPooling,
@@ -29,7 +30,6 @@ from keras_quasiattn.layers.pooling import (
     soft_attention,
 )
 from keras_quasiattn.layers.recurrence import OrthogonalInitializer, bidirectional, run_recurrent
-from keras_quasiattn.layers.sequence_layer import SequenceLayer, Shape
 
 Tensor = Any
 GATED_IMPLEMENTATIONS = ("auto", "reference", "gathered")

@@ -7,8 +7,8 @@ import keras
 from keras_quasiattn.attention.base import make_attention
 from keras_quasiattn.core.arguments import check_positive_integer, check_rate, check_sequence
 from keras_quasiattn.core.masks import pair_mask, zero_padding
+from keras_quasiattn.layers.base import PairAttention, Shape, check_pair
 from keras_quasiattn.layers.dense import make_dense
-from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 
 Tensor = Any
 

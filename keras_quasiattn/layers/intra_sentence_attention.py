@@ -9,8 +9,8 @@ from keras_quasiattn.attention.softmax import attend
 from keras_quasiattn.core.arguments import check_sequence
 from keras_quasiattn.core.masks import as_boolean_mask, pair_mask, sides
 from keras_quasiattn.core.tensors import as_dtype, check_choice, dot_products
+from keras_quasiattn.layers.base import SequenceLayer, Shape
 from keras_quasiattn.layers.dense import DenseStack
-from keras_quasiattn.layers.sequence_layer import SequenceLayer, Shape
 
 Tensor = Any
 

@@ -28,8 +28,8 @@ from keras_quasiattn.core.tensors import (
     project,
     weighted_sum,
 )
+from keras_quasiattn.layers.base import SequenceLayer, Shape
 from keras_quasiattn.layers.dense import make_dense
-from keras_quasiattn.layers.sequence_layer import SequenceLayer, Shape
 
 Tensor = Any
 

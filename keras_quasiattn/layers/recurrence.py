@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_quasiattn.core.arguments import check_positive_integer, check_rate, check_sequence
 from keras_quasiattn.core.masks import zero_padding
-from keras_quasiattn.layers.sequence_layer import SequenceLayer, Shape
+from keras_quasiattn.layers.base import SequenceLayer, Shape
 
 Tensor = Any
 

@@ -8,11 +8,10 @@ from keras_quasiattn.attention.softmax import attend
 from keras_quasiattn.core.arguments import check_positive_integer, check_sequence
 from keras_quasiattn.core.masks import sequence_mask, zero_padding
 from keras_quasiattn.core.tensors import project
+from keras_quasiattn.layers.base import PairAttention, SequenceLayer, Shape, check_pair
 from keras_quasiattn.layers.dense import make_dense
-from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 from keras_quasiattn.layers.pooling import position_scores
 from keras_quasiattn.layers.recurrence import BidirectionalGRU, OrthogonalInitializer
-from keras_quasiattn.layers.sequence_layer import SequenceLayer
 
 Tensor = Any
 

@@ -1,7 +1,7 @@
 """Keras metrics, scores of decoded texts, and counts of the operations of attention."""
 
 from keras_quasiattn.metrics.attention_flops import attention_flops, auxiliary_flops
-from keras_quasiattn.metrics.classification import classification_figures
+from keras_quasiattn.metrics.classification import MacroF1, classification_figures
 from keras_quasiattn.metrics.decoded_texts import (
     answer_exact_match,
     answer_f1,
@@ -12,7 +12,6 @@ from keras_quasiattn.metrics.decoded_texts import (
     program_accuracy,
     scores_by_question,
 )
-from keras_quasiattn.metrics.macro_f1 import MacroF1
 from keras_quasiattn.metrics.ranking import (
     MeanAveragePrecision,
     MeanReciprocalRank,

@@ -12,8 +12,14 @@ from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.attention.hooked_layer import HOOK, HookedLayer
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.attention.start import Start
-from keras_quasiattn.attention.swapped_layer import STARTS, Swap, holder_name, original_class
-from keras_quasiattn.attention.swapped_model import made_anew, makes_its_layers
+from keras_quasiattn.attention.swapped_layer import (
+    STARTS,
+    Swap,
+    holder_name,
+    made_anew,
+    makes_its_layers,
+    original_class,
+)
 from keras_quasiattn.core.arguments import check_options
 from keras_quasiattn.core.tensors import check_choice
 

@@ -7,13 +7,13 @@ import keras
 from keras import ops
 
 from keras_quasiattn.attention.cache import write_first
-from keras_quasiattn.attention.choice import AttentionChoice, options_at
 from keras_quasiattn.core.tensors import check_choice
 from keras_quasiattn.layers.adaptive_halting import AdaptiveHalting
 from keras_quasiattn.layers.dense import LayerNormalization
 from keras_quasiattn.layers.pooling import MaskedPooling
 from keras_quasiattn.layers.position_signals import StepSignal, TimingSignal
 from keras_quasiattn.layers.token_embedding import TokenEmbedding
+from keras_quasiattn.layers.transformer_block import AttentionChoice, options_at
 from keras_quasiattn.layers.transformer_decoder import TransformerDecoder
 from keras_quasiattn.layers.transformer_encoder import TransformerEncoder
 from keras_quasiattn.models.decoding import greedy_search, with_prompt

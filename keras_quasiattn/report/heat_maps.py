@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from keras_quasiattn.attention.probe import AttentionMap
-from keras_quasiattn.report.readable import readable
+from keras_quasiattn.report.token_table import readable
 
 # Bytes of all matrices on a page. If they need more, several pairs share a cell.
 BUDGET = 24_000_000

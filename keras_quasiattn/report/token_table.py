@@ -1,11 +1,22 @@
-"""Tokens with their gates and weights, for the terminal."""
+"""Tokens with their gates and weights, for the terminal, and untrusted text made safe to show."""
 
+import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
-from keras_quasiattn.report.readable import readable
+_BAR, _LONGEST, _LONGEST_LABEL = 30, 200, 20
+# Control characters, lone surrogates, line and paragraph separators.
+_SPOILING = ("Cc", "Cs", "Zl", "Zp")
 
-_BAR, _LONGEST = 30, 200
+
+def readable(text: str, longest: int = _LONGEST_LABEL) -> str:
+    r"""Cut the text to `longest` characters; replace control characters and line breaks.
+
+    >>> readable("a\x1b[2Jb"), readable("x" * 50, 5)
+    ('a\ufffd[2Jb', 'xxxx…')
+    """
+    text = text if len(text) <= longest else f"{text[: longest - 1]}…"
+    return "".join("\ufffd" if unicodedata.category(one) in _SPOILING else one for one in text)
 
 
 def token_table(answer: Mapping[str, Any]) -> str:

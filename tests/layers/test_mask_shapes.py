@@ -9,7 +9,7 @@ from running import as_tensor, shared_layer
 
 from keras_quasiattn import layers
 from keras_quasiattn.attention.base import ATTENTIONS
-from keras_quasiattn.layers.pair_attention import PairAttention
+from keras_quasiattn.layers.base import PairAttention
 
 every_class = pytest.mark.parametrize("case", ONE_OF_EACH, ids=str)
 PAIR_CASES = [case for case in CASES if issubclass(case.layer, PairAttention)]

@@ -10,9 +10,8 @@ from test_swap_blocks import MASK, Block, X, model_of, values
 from tools import run_with_gradients, to_numpy
 
 from keras_quasiattn.attention.base import ATTENTIONS
-from keras_quasiattn.attention.heads import Heads
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
-from keras_quasiattn.attention.start import Start
+from keras_quasiattn.attention.start import Heads, Start
 from keras_quasiattn.core.recording import recording
 from keras_quasiattn.layers import MultiHeadSoftmax, TransformerDecoder, TransformerEncoder
 from keras_quasiattn.models import (

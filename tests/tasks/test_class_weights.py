@@ -16,7 +16,7 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.tasks.class_weights import balanced_weights
 from keras_quasiattn.lab.training import RunFolder, train
-from keras_quasiattn.metrics.macro_f1 import MacroF1
+from keras_quasiattn.metrics.classification import MacroF1
 
 BALANCED = {"training__class_weights": "balanced", "training__label_smoothing": 0.1}
 

@@ -8,12 +8,18 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from keras_quasiattn.attention.base import Attention, register_attention
+from keras_quasiattn.attention.base import (
+    Attention,
+    Factor,
+    check_factor,
+    factor,
+    factor_weights,
+    register_attention,
+)
 from keras_quasiattn.attention.coda.blockwise import blockwise_sums
 from keras_quasiattn.attention.coda.calibration import SCALES, calibrating, is_calibrating
 from keras_quasiattn.attention.coda.choice import CODA_IMPLEMENTATIONS, compute_by_choice
 from keras_quasiattn.attention.coda.composition import Composition, Pairs
-from keras_quasiattn.attention.factors import Factor, check_factor, factor, factor_weights
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.core import recording
 from keras_quasiattn.core.masks import as_boolean_mask, causal_mask, combine_masks, sides
@@ -371,17 +377,11 @@ class CoDAOptions(Attention):
         return {"scales": scales, **learned}
 
     def attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        *,
-        learned: dict[str, Any],
-        scale: float = 1.0,
-        **options: Any,
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
     ) -> Any:
         """Call `ops.coda_attention`; `scaling` takes the place of `scale`."""
+        learned = options.pop("learned")
+        options.pop("scale", None)
         options |= {"center_per_query": self.center_per_query, **self._matrix(learned)}
         with self._calibrating(learned):
             return coda_attention(query, key, value, mask, **options)

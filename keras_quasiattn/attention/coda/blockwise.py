@@ -7,6 +7,7 @@ from typing import Any
 
 from keras import ops
 
+from keras_quasiattn.attention.coda.compiled.call import compiled_sums
 from keras_quasiattn.attention.coda.composition import Composition, Pairs, WeightRule
 from keras_quasiattn.attention.coda.tiles import TiledWeights, TileMasks, tiled_sums
 from keras_quasiattn.core.backend import loop
@@ -81,8 +82,6 @@ def blockwise_sums(
     masks = _masks(mask, row_mask, key_mask, lead, target, source, pairs.is_causal)
     sums: Callable[..., tuple[Tensor, ...]] = tiled_sums
     if compiled:
-        from keras_quasiattn.attention.coda.compiled.sums import compiled_sums
-
         sums = functools.partial(compiled_sums, may_be_tensors=may_be_tensors)
     keys = dropout_keys(pairs.dropout_seed, leading_size(lead)) if pairs.dropout else None
     rule = WeightRule.of(pairs.composition)

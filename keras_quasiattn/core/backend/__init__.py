@@ -31,19 +31,30 @@
   sizes.
 """
 
+from collections.abc import Callable, Sequence
 from importlib import import_module
+from typing import Any
 
 import keras
 
 _backend = import_module(f"{__name__}.{keras.backend.backend()}")
+
+
+def _highest(x: Any, least: float) -> Any:
+    return keras.ops.max(x, axis=-1, keepdims=True, initial=least)
+
+
+def _at_once(calls: Sequence[Callable[..., Any]], inputs: Sequence[Sequence[Any]]) -> list[Any]:
+    return [call(*given) for call, given in zip(calls, inputs, strict=True)]
+
 
 absolute = _backend.absolute
 add_rows = _backend.add_rows
 arctan = _backend.arctan
 cos = _backend.cos
 cumsum = _backend.cumsum
-highest = _backend.highest
-in_turn = _backend.in_turn
+highest = getattr(_backend, "highest", _highest)
+in_turn = getattr(_backend, "in_turn", _at_once)
 # Tiles compute these themselves on TensorFlow and JAX.
 l1_distances = getattr(_backend, "l1_distances", None)
 l1_gradients = getattr(_backend, "l1_gradients", None)

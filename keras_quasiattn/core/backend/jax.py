@@ -1,7 +1,7 @@
 """JAX: its own elementwise functions and sums, because Keras' versions round float64 to float32."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -35,11 +35,6 @@ loop = ops.fori_loop
 def absolute(x: Tensor) -> Tensor:
     """Return |x| with derivative 0 at 0, where `jax.numpy.abs` has 1."""
     return x * stop_gradient(sign(x))
-
-
-def highest(x: Tensor, least: float) -> Tensor:
-    """Return the maximum of `least` and x (..., n) over the last axis, as (..., 1)."""
-    return ops.max(x, axis=-1, keepdims=True, initial=least)
 
 
 def add_rows(total: Tensor, x: Tensor) -> Tensor:
@@ -85,13 +80,6 @@ def may_branch(x: Tensor) -> bool:
 def needs_static_shapes(x: Tensor) -> bool:
     """Return whether `x` is being traced, by `jit` or for a gradient."""
     return isinstance(x, Tracer)
-
-
-def in_turn(
-    calls: Sequence[Callable[..., tuple[Tensor, ...]]], inputs: Sequence[Sequence[Tensor]]
-) -> list[tuple[Tensor, ...]]:
-    """Return the outputs of each call; JAX schedules the calls itself."""
-    return [call(*given) for call, given in zip(calls, inputs, strict=True)]
 
 
 def map_tiles(

@@ -92,11 +92,6 @@ def on_accelerator(x: Tensor) -> bool:
     return any(tf.config.list_physical_devices(kind) for kind in ("GPU", "TPU"))
 
 
-def highest(x: Tensor, least: float) -> Tensor:
-    """Return the maximum of `least` and x (..., n) over the last axis, as (..., 1)."""
-    return ops.max(x, axis=-1, keepdims=True, initial=least)
-
-
 def add_rows(total: Tensor, x: Tensor) -> Tensor:
     """Return total + Σ_n x[n] for a known N; `tf.reduce_sum` takes twice as long."""
     return tf.add_n([total, *tf.unstack(x)])

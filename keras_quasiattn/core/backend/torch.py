@@ -5,7 +5,7 @@ data.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -135,13 +135,6 @@ def segment_max(data: Tensor, segment_ids: Tensor, num_segments: int) -> Tensor:
     """Return the maxima of `data` (K,) by `segment_ids` (K,); −∞ for an empty segment."""
     lowest = torch.full((num_segments,), -torch.inf, dtype=data.dtype, device=data.device)
     return lowest.scatter_reduce(0, segment_ids.long(), data, "amax")
-
-
-def in_turn(
-    calls: Sequence[Callable[..., tuple[Tensor, ...]]], inputs: Sequence[Sequence[Tensor]]
-) -> list[tuple[Tensor, ...]]:
-    """Return the outputs of the calls; PyTorch runs them in order, and gradients in reverse."""
-    return [call(*given) for call, given in zip(calls, inputs, strict=True)]
 
 
 def map_tiles(

@@ -1,4 +1,4 @@
-"""Inner loops in vector instructions, with sums that stay in registers.
+"""Buffers of whole vectors, and inner loops in vector instructions with sums in registers.
 
 Numba's own vectoriser stores and reloads a sum in every step and takes twice as long. The columns
 of `y`, of the sums and, in `add_signs`, of `x` must be adjacent.
@@ -9,9 +9,11 @@ from typing import Any
 
 import llvmlite.binding
 from llvmlite import ir
-from numba import types
+from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from keras_quasiattn.core.compiled.elementary import LOOP
 
 ROWS = 8  # rows of a register tile; every matrix of sums has a multiple of this many rows
 VECTORS = 2  # vectors per row of a register tile: 16 sums in all, for 32 registers
@@ -19,6 +21,29 @@ SIGN_ROWS = 4
 _VECTOR_BYTES = 64 if llvmlite.binding.get_host_cpu_features().get("avx512f") else 32
 # Every matrix of sums has a multiple of this many columns, for any dtype.
 LANES = _VECTOR_BYTES // 4
+
+
+@njit(**LOOP)
+def load(x: Any, start: int, out: Any) -> None:
+    """Copy x (length, features) from row `start` on to `out`, and zeros beyond its end."""
+    for i in range(out.shape[0]):
+        if start + i < x.shape[0]:
+            for f in range(x.shape[1]):
+                out[i, f] = x[start + i, f]
+        else:
+            out[i] = 0
+
+
+@njit(**LOOP)
+def store(x: Any, start: int, adds: bool, out: Any) -> None:
+    """Copy x without its padding to `out` (length, features) from row `start` on, or add it."""
+    for i in range(min(x.shape[0], out.shape[0] - start)):
+        if adds:
+            for f in range(out.shape[1]):
+                out[start + i, f] += x[i, f]
+        else:
+            for f in range(out.shape[1]):
+                out[start + i, f] = x[i, f]
 
 
 class _Matrix:

@@ -147,7 +147,7 @@ def _tables(reached: "Reached") -> str:
 
 def _aligned(rows: Sequence[Sequence[str]]) -> str:
     from keras_quasiattn.lab.comparison.tables import aligned
-    from keras_quasiattn.report.readable import readable
+    from keras_quasiattn.report.token_table import readable
 
     return aligned([[readable(cell, _WIDEST) for cell in row] for row in rows])
 

@@ -37,7 +37,7 @@ from keras_quasiattn.lab.text import (
     read_word_vectors,
     vocabulary_text,
 )
-from keras_quasiattn.metrics.macro_f1 import MacroF1
+from keras_quasiattn.metrics.classification import MacroF1
 
 VOCABULARY_FILE, _CLASSES = "vocabulary.txt", "classes.json"
 _OLD_CLASSES = "classes.txt"  # earlier runs: one name per line, so none with a line break

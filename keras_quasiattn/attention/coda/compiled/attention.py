@@ -16,13 +16,14 @@ from keras_quasiattn.attention.coda.compiled.blocks import (
     space,
 )
 from keras_quasiattn.attention.coda.compiled.elementwise import slopes, values
-from keras_quasiattn.core.compiled.buffers import load, store
 from keras_quasiattn.core.compiled.elementary import FAST, LOOP
 from keras_quasiattn.core.compiled.vectors import (
     add_products,
     add_signs,
     distances,
+    load,
     products,
+    store,
     transpose,
 )
 

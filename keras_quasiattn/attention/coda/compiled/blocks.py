@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from keras_quasiattn.core.compiled.buffers import load
 from keras_quasiattn.core.compiled.elementary import LOOP
-from keras_quasiattn.core.compiled.vectors import LANES, transpose
+from keras_quasiattn.core.compiled.vectors import LANES, load, transpose
 
 BLOCK_ROWS = 8
 

@@ -117,3 +117,27 @@ class CodaCall(Call):
         rule = WeightRule(settings.similarity, settings.gate, settings.scale)
         weights = TiledWeights(rule, masks, settings.dropout, given.get("dropout_keys"))
         return tiled_sums(weights, {name: x for name, x in given.items() if name not in self.masks})
+
+
+def compiled_sums(
+    weights: TiledWeights, tensors: dict[str, Tensor], *, may_be_tensors: bool
+) -> tuple[Tensor, ...]:
+    """Compute `tiled_sums` in compiled code; "alpha" and "beta" are (B, T, 1)."""
+    from keras_quasiattn.core.compiled.run import run, shared_mask
+
+    same = "query" in tensors and all(
+        tensors[name] is tensors.get(f"distance_{name}") for name in ("query", "key")
+    )
+    twice = ("distance_query", "distance_key") if same else ()
+    names = tuple(name for name in tensors if name not in twice)
+    rule, given = weights.rule, weights.masks
+    masks = {"key_mask": given.key_mask, "row_mask": given.row_mask}
+    masks["dropout_keys"] = weights.dropout_keys
+    if given.full_mask is not None:
+        masks |= shared_mask(given.full_mask, given.lead)
+    masks = {name: mask for name, mask in masks.items() if mask is not None}
+    settings = Settings(
+        rule.similarity, rule.gate, rule.scale, given.is_causal, weights.dropout, same
+    )
+    call = CodaCall(tuple(settings), names, tuple(masks), may_be_tensors)
+    return run(call, [tensors[name] for name in names], list(masks.values()))

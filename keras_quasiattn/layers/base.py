@@ -1,4 +1,4 @@
-"""Base class of the layers over two sequences: inputs, masks and shapes."""
+"""Base classes of the layers over one sequence and over two: inputs, masks and shapes."""
 
 from typing import Any
 
@@ -7,7 +7,12 @@ import keras
 from keras_quasiattn.attention.multi_head import ProjectionInitializer
 from keras_quasiattn.core.arguments import call_arguments, check_positive_integer
 from keras_quasiattn.core.configured import ConfiguredLayer
-from keras_quasiattn.core.masks import as_boolean_mask, check_sequence_mask, zero_padding
+from keras_quasiattn.core.masks import (
+    as_boolean_mask,
+    check_sequence_mask,
+    sequence_mask,
+    zero_padding,
+)
 from keras_quasiattn.core.recording import mark_visible
 from keras_quasiattn.core.tensors import training_call
 from keras_quasiattn.layers.dense import make_dense
@@ -15,6 +20,34 @@ from keras_quasiattn.layers.dense import make_dense
 Tensor = Any
 Shape = tuple[int | None, ...]
 _TWO = "`inputs` must be a list [a, b] of two tensors of shape (batch, length, features)."
+
+
+class SequenceLayer(ConfiguredLayer):
+    """Take a sequence `inputs` (B, T, D) and a `mask` (B, T)."""
+
+    def masked(self, inputs: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Return the inputs in the compute dtype, 0 where masked, and the boolean mask."""
+        mask = sequence_mask(mask, "mask", inputs)
+        inputs = keras.ops.cast(inputs, self.compute_dtype)  # Keras does not cast integers
+        return zero_padding(inputs, mask), mask
+
+    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
+        """Return the shape of the output; by default, of the inputs."""
+        return tuple(inputs_shape)
+
+    def weights_shape(self, inputs_shape: Shape) -> Shape:
+        """Return the shape of the weights, (B, T), of layers with `return_attention_scores`."""
+        return tuple(inputs_shape[:2])
+
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
+        """Return what `call` returns, as symbolic tensors."""
+        given = call_arguments(self, args, kwargs)
+        check_sequence_mask(given["mask"], "mask", given["inputs"])
+        shape, dtype = given["inputs"].shape, self.compute_dtype
+        output = keras.KerasTensor(self.compute_output_shape(shape), dtype=dtype)
+        if not given.get("return_attention_scores"):
+            return output
+        return output, keras.KerasTensor(self.weights_shape(shape), dtype=dtype)
 
 
 class PairAttention(ConfiguredLayer):
