@@ -7,7 +7,7 @@ import tiny_texts
 from keras_quasiattn.lab.data import LabelledTexts, TextPairs
 from keras_quasiattn.lab.data.labelled_texts import text_array
 from keras_quasiattn.lab.tasks.baselines import bag_of_words, simple_figures
-from keras_quasiattn.lab.tasks.faithfulness import faithfulness
+from keras_quasiattn.lab.tasks.classify import faithfulness
 
 CLASSES = sorted(tiny_texts.WORDS)
 

@@ -14,7 +14,7 @@ import tiny_texts
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.tasks import Task
-from keras_quasiattn.lab.tasks.class_weights import balanced_weights
+from keras_quasiattn.lab.tasks.vocabulary_task import balanced_weights
 from keras_quasiattn.lab.training import RunFolder, train
 from keras_quasiattn.metrics.classification import MacroF1
 

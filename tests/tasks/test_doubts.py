@@ -7,10 +7,9 @@ import pytest
 import tiny_pairs
 import tiny_texts
 
-from keras_quasiattn.lab.tasks import doubts
+from keras_quasiattn.lab.tasks import measured
 from keras_quasiattn.lab.tasks.classify import Classify
-from keras_quasiattn.lab.tasks.doubts import behind_simple_methods, open_gates
-from keras_quasiattn.lab.tasks.measured import Measured
+from keras_quasiattn.lab.tasks.measured import Measured, behind_simple_methods, open_gates
 from keras_quasiattn.lab.training import train
 
 
@@ -27,7 +26,7 @@ def test_what_a_model_failed_at_was_not_mentioned_by_training_or_evaluate(
 ):
     better = {"bag_of_words": Measured({"accuracy": 1.5, "macro_f1": 1.5})}
     monkeypatch.setattr(Classify, "measure_baselines", lambda *_: better)
-    monkeypatch.setattr(doubts, "_OPEN", -1.0)
+    monkeypatch.setattr(measured, "_OPEN", -1.0)
     code, out, _ = run_cli("finish", str(unfinished))
     assert code == 0 and "warning: the accuracy on validation is " in out
     assert "and a bag of words has 1.500" in out

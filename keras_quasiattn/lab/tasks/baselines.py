@@ -6,7 +6,6 @@ The second is a logistic regression on bags of words, which trains in seconds.
 import itertools
 import re
 import warnings
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -50,7 +49,10 @@ def bag_of_words(train: Any, examples: Any, classes: int) -> np.ndarray:
     class without a training example has probability 0.
     """
     train = train.where(np.arange(len(train)) % -(-len(train) // _MOST) == 0)
-    weigh = _tf_idf([text for column in train.columns.values() for text in column])
+    text = require("sklearn.feature_extraction.text", "tasks")
+    made = text.TfidfVectorizer(sublinear_tf=True, token_pattern=_WORD, decode_error="replace")
+    # scikit-learn refuses texts without any word.
+    weigh = made.fit([*itertools.chain(*train.columns.values()), b"text"]).transform
 
     def features(some: Any) -> Any:
         columns = list(some.columns.values())
@@ -63,27 +65,14 @@ def bag_of_words(train: Any, examples: Any, classes: int) -> np.ndarray:
         sparse = require("scipy.sparse", "tasks")
         return sparse.hstack([a, b, abs(a - b), a.multiply(b), dense], format="csr")
 
-    strength = _C_OF_TEXTS if len(train.columns) == 1 else _C_OF_PAIRS
-    return _regression(features(train), train.labels, features(examples), classes, strength)
-
-
-def _tf_idf(texts: Sequence[bytes]) -> Any:
-    """Return a function from texts to TF-IDF weights, with the counts of these texts."""
-    text = require("sklearn.feature_extraction.text", "tasks")
-    made = text.TfidfVectorizer(sublinear_tf=True, token_pattern=_WORD, decode_error="replace")
-    return made.fit([*texts, b"text"]).transform  # scikit-learn refuses texts without any word
-
-
-def _regression(
-    features: Any, labels: np.ndarray, others: Any, classes: int, c: float
-) -> np.ndarray:
-    probabilities = np.zeros((others.shape[0], classes))
-    found = np.unique(labels)
+    probabilities = np.zeros((len(examples), classes))
+    found = np.unique(train.labels)
     if len(found) == 1:
         probabilities[:, found] = 1.0
     else:
-        model = regression(features, labels, c)
-        probabilities[:, model.classes_] = model.predict_proba(others)
+        strength = _C_OF_TEXTS if len(train.columns) == 1 else _C_OF_PAIRS
+        model = regression(features(train), train.labels, strength)
+        probabilities[:, model.classes_] = model.predict_proba(features(examples))
     return probabilities
 
 

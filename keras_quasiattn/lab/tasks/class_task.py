@@ -8,11 +8,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_quasiattn.lab.tasks.baselines import bag_of_words, simple_figures
+from keras_quasiattn.lab.tasks.baselines import bag_of_words, rights, simple_figures
 from keras_quasiattn.lab.tasks.batches import as_bytes, in_batches
-from keras_quasiattn.lab.tasks.measured import Measured
+from keras_quasiattn.lab.tasks.measured import Measured, judge_classes
 from keras_quasiattn.lab.tasks.task import ServingSignature
 from keras_quasiattn.lab.tasks.vocabulary_task import VocabularyTask
+from keras_quasiattn.metrics import classification_figures
 
 
 class ClassTask(VocabularyTask):
@@ -29,6 +30,15 @@ class ClassTask(VocabularyTask):
         """Measure the most frequent class and a bag-of-words regression: accuracy, macro-F1."""
         train, chosen = self._data.splits["train"], self._chosen(split, limit)
         return simple_figures(train, chosen, bag_of_words(train, chosen, len(self._classes)))
+
+    def _classified(
+        self, chosen: Any, inputs: Sequence[str], probabilities: np.ndarray, counted: str
+    ) -> Measured:
+        """Compare class probabilities (examples, classes) with the labels of chosen examples."""
+        figures = classification_figures(chosen.labels, probabilities, self._classes)
+        judged = judge_classes(inputs, chosen.labels, probabilities, self._classes)
+        right = rights(chosen, probabilities)
+        return Measured({**figures, counted: len(chosen)}, right, judged)
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
         """Return each input's class, class probabilities, tokens, and any weights and gates."""

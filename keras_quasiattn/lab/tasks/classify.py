@@ -1,7 +1,7 @@
 """Text classification: question types, review sentiment, news topics."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import keras
@@ -18,17 +18,15 @@ from keras_quasiattn.lab.data import (
 )
 from keras_quasiattn.lab.data.labelled_texts import texts_from_file
 from keras_quasiattn.lab.tasks.attention_options import attention_of
-from keras_quasiattn.lab.tasks.baselines import rights
 from keras_quasiattn.lab.tasks.batches import as_texts, plain
 from keras_quasiattn.lab.tasks.class_task import ClassTask
 from keras_quasiattn.lab.tasks.classify_presets import TEXT_CLASSIFIERS
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER
 from keras_quasiattn.lab.tasks.encoder_reading import EncoderReading
-from keras_quasiattn.lab.tasks.faithfulness import faithfulness
-from keras_quasiattn.lab.tasks.measured import Measured, judge_classes
+from keras_quasiattn.lab.tasks.measured import Measured
 from keras_quasiattn.lab.tasks.preset import SPLITS
 from keras_quasiattn.lab.tasks.sources import Source, own_files
-from keras_quasiattn.metrics import attention_flops, classification_figures
+from keras_quasiattn.metrics import attention_flops
 from keras_quasiattn.metrics.attention_flops import POOLINGS
 from keras_quasiattn.models import TextClassifier, TransformerClassifier
 
@@ -125,16 +123,13 @@ class Classify(ClassTask):
         chosen, answer_ids = self._chosen(split, limit), self._ids_function(model)
         answers = self._answers(answer_ids, [chosen.texts])
         probabilities = np.array([answer["probabilities"] for answer in answers])
-        figures: dict[str, Any] = {
-            **classification_figures(chosen.labels, probabilities, self._classes),
-            "texts": len(chosen),
-        }
+        measured = self._classified(chosen, as_texts(chosen.texts), probabilities, "texts")
+        figures = dict(measured.figures)
         _, attention = TEXT_CLASSIFIERS.get(self.model, ("", ""))
         if attention in POOLINGS:
             lengths = [len(answer["tokens"]) for answer in answers]
-            opened = [
-                int(np.sum(answer["gates"])) for answer in answers if "gates" in answer
-            ] or None
+            gates = [answer["gates"] for answer in answers if "gates" in answer]
+            opened = [int(np.sum(one)) for one in gates] or None
             options = self.options.model
             width = options["units"] * (2 if options.get("merge_mode") == "concat" else 1)
             figures["attention_flops"] = attention_flops(
@@ -143,9 +138,7 @@ class Classify(ClassTask):
             if opened is not None:
                 figures["density"] = sum(opened) / max(sum(lengths), 1)
                 figures |= faithfulness(answers, functools.partial(self._probabilities, answer_ids))
-        inputs = as_texts(chosen.texts)
-        judged = judge_classes(inputs, chosen.labels, probabilities, self._classes)
-        return Measured(figures, rights(chosen, probabilities), judged)
+        return measured._replace(figures=figures)
 
     def _probabilities(self, answer_ids: Any, texts: list[list[str]]) -> np.ndarray:
         """Return the class probabilities of texts that are given as tokens."""
@@ -158,3 +151,36 @@ class Classify(ClassTask):
             name: plain(value[:length] if name in ("tokens", "weights", "gates") else value)
             for name, value in row.items()
         }
+
+
+_TEXTS, _BATCH = 1000, 100
+
+
+def faithfulness(
+    answers: Sequence[Mapping[str, Any]], probabilities_of: Callable[[list[list[str]]], np.ndarray]
+) -> dict[str, float]:
+    """Return how much probability answers lose without their open words, and with only those.
+
+    Each is the mean over the first 1,000 texts of p − p', where p is the probability of the
+    predicted label for the whole text and p' its probability for the shortened text. If the open
+    words carry the answer, the first, `drop_without_open`, is large and the second,
+    `drop_with_open_only`, about 0. The answers have `tokens`, `gates` and `probabilities`;
+    `probabilities_of` returns the model's probabilities (texts, classes) of lists of tokens.
+
+    Source: DeYoung et al. 2020, "ERASER", who call them comprehensiveness and sufficiency.
+    """
+    answers = answers[:_TEXTS]
+    whole = np.array([answer["probabilities"] for answer in answers])
+    labels = whole.argmax(axis=1)
+    figures = {}
+    for name, kept in (("drop_without_open", False), ("drop_with_open_only", True)):
+        pairs = [zip(one["tokens"], one["gates"], strict=True) for one in answers]
+        texts = [[token for token, gate in both if bool(gate) is kept] for both in pairs]
+        order = np.argsort([len(text) for text in texts], kind="stable")
+        rest = np.empty_like(whole)
+        for start in range(0, len(texts), _BATCH):
+            rows = order[start : start + _BATCH]
+            rest[rows] = probabilities_of([texts[row] for row in rows])
+        of_label = (np.arange(len(texts)), labels)
+        figures[name] = float(np.mean(whole[of_label] - rest[of_label]))
+    return figures

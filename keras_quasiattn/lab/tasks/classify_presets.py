@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from keras_quasiattn.lab.tasks.attention_options import attention
-from keras_quasiattn.lab.tasks.encoder_options import ENCODER_OPTIONS, UNUSED
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER
 from keras_quasiattn.lab.tasks.preset import (
+    ENCODER_OPTIONS,
+    ENCODER_UNUSED,
     HELD_OUT,
     OWN_TABLE,
     WORD_OPTIONS,
@@ -103,7 +104,7 @@ def _preset(
             "transformer": {**transformers, **attention()},
             ENCODER: {**ENCODER_OPTIONS, **(encoder or {})},
         },
-        unused={ENCODER: UNUSED},
+        unused={ENCODER: ENCODER_UNUSED},
         **more,
     )
 

@@ -82,9 +82,7 @@ class DecodedTask(Task):
         answering = self._answering
         if answering is None or answering[0] is not model or is_recording():
             answering = (model, self._text_function(self._ids_function(model)))
-        if (
-            not is_recording()
-        ):  # an edit of the weights is part of the graph, which is slow to build
+        if not is_recording():  # an edit of the weights becomes part of the graph
             self._answering = answering
         return in_batches(answering[1], [texts], [self._counts(texts)], self.together)
 

@@ -12,7 +12,6 @@ import keras
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.extras import require
 from keras_quasiattn.lab.tasks.encoder_place import check_place
-from keras_quasiattn.lab.tasks.encoder_text import Tokenizer
 from keras_quasiattn.lab.text.byte_pair_files import read_byte_pairs
 from keras_quasiattn.lab.text.byte_pair_tokenizer import BytePairTokenizer
 from keras_quasiattn.lab.text.encoder_tokenizer import EncoderTokenizer
@@ -23,7 +22,7 @@ _FORMAT = 1
 _WEIGHTS = ("model.safetensors", "model.weights.h5")
 _BYTE_PAIRS = "RobertaBackbone"  # the family whose tokenizer is `BytePairTokenizer`
 _INPUTS = {"token_ids", "padding_mask", "segment_ids"}
-_UNKNOWN = "unknown"
+Tokenizer = EncoderTokenizer | BytePairTokenizer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,11 +64,7 @@ class Encoder:
 
     @classmethod
     def read(cls, file: Path) -> "Encoder":
-        """Read `encoder.json`.
-
-        Raises:
-            UserError: the file is missing or damaged.
-        """
+        """Read `encoder.json`."""
         try:
             values = json.loads(file.read_bytes())
             known = values.pop("format") == _FORMAT
@@ -81,11 +76,7 @@ class Encoder:
         return found
 
     def tokenizer(self, pieces: list[str], merges: list[str]) -> Tokenizer:
-        """Return its tokenizer, from the pieces by id and any merges.
-
-        Raises:
-            ValueError: the pieces lack a special token.
-        """
+        """Return its tokenizer, from the pieces by id and any merges."""
         if self.byte_pairs:
             return BytePairTokenizer(pieces, merges)
         return EncoderTokenizer(pieces, self.lowercase, self.strip_accents)
@@ -96,11 +87,7 @@ class Encoder:
         return states_of(kind(**{**self.config, "dropout": dropout}))
 
     def pretrained(self, dropout: float) -> keras.Model:
-        """Return the encoder with its pretrained weights, loaded from its place.
-
-        Raises:
-            UserError: the place has no encoder, or another one.
-        """
+        """Return the encoder with its pretrained weights, loaded from its place."""
         check_place(self.place)
         if (found := _weights_hash(self.place)) != self.sha256:
             raise UserError(
@@ -112,11 +99,7 @@ class Encoder:
 
 
 def load_encoder(place: str) -> tuple[Encoder, list[str], list[str]]:
-    """Load an encoder without its weights; return it with its pieces and merges.
-
-    Raises:
-        UserError: the place has no encoder, or one of another kind.
-    """
+    """Load an encoder without its weights; return it with its pieces and merges."""
     check_place(place)
     models = _hub().models
     backbone = _loaded(place, lambda: models.Backbone.from_preset(place, load_weights=False))
@@ -216,8 +199,6 @@ def _weights_hash(place: str) -> str:
 def _licence(place: str) -> str:
     """Return the licence named in the card of a preset, or "unknown"."""
     card = _file(place, "README.md")
-    if card is None:
-        return _UNKNOWN
-    head = card.read_text(encoding="utf-8", errors="replace").split("---")
+    head = card.read_text(encoding="utf-8", errors="replace").split("---") if card else []
     named = re.search(r"^license:\s*(\S+)", head[1], re.MULTILINE) if len(head) > 2 else None
-    return named[1] if named else _UNKNOWN
+    return named[1] if named else "unknown"

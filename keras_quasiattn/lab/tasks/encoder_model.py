@@ -1,6 +1,6 @@
 """The model around a pretrained encoder: means of its states and a dense layer."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -10,10 +10,8 @@ from keras import ops
 from keras_quasiattn.attention import MultiHeadQuasiAttention
 from keras_quasiattn.attention.start import Start
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.tasks.attention_options import BASELINE
 from keras_quasiattn.lab.tasks.baselines import regression
 from keras_quasiattn.layers import MaskedPooling
-from keras_quasiattn.models import swap_attention
 from keras_quasiattn.models.functional_model import FunctionalModel, is_real
 
 Tensor = Any
@@ -130,38 +128,11 @@ def _scaled(x: Tensor) -> Tensor:
     return x * ops.rsqrt(ops.maximum(square, 1e-12))  # at 0 the gradient of Keras' layer is 1e12
 
 
-def with_attention(encoder: keras.Model, options: Mapping[str, Any], start: str) -> keras.Model:
-    """Return the encoder with the attention that the options name; its own is softmax.
-
-    Args:
-        encoder: the encoder, with its weights.
-        options: `attention` and `attention_options`, as `attention_of` returns them.
-        start: what the copy computes before training, as for `swap_attention`.
-
-    Raises:
-        ValueError: the encoder cannot have this attention.
-    """
-    name, arguments = options["attention"], options["attention_options"] or {}
-    if name == BASELINE and not arguments:
-        return encoder
-    swapped = swap_attention(encoder, name, start=start, **arguments)
-    swapped.name = encoder.name
-    return swapped
-
-
 def limit_training(model: EncoderClassifier, frozen_layers: int, lora_rank: int) -> None:
-    """Freeze the lowest layers of the encoder, or train only low-rank changes (LoRA).
+    """Freeze the lowest layers of the encoder, embeddings first, or train low-rank changes (LoRA).
 
-    Args:
-        model: the model.
-        frozen_layers: number of frozen layers, counted from the bottom; the embeddings are the
-            first.
-        lora_rank: rank of Keras' LoRA on the queries and values of every attention that is not
-            frozen. Their biases train too, and so do the factors of another attention; the rest of
-            the encoder is frozen. 0 trains the weights themselves.
-
-    Raises:
-        UserError: a number is out of range.
+    With a `lora_rank`, only LoRA on the queries and values of every attention that is not frozen,
+    their biases, and the factors of another attention train.
     """
     levels = list(_levels(model.encoder))
     if not 0 <= frozen_layers <= len(levels):
@@ -178,17 +149,13 @@ def limit_training(model: EncoderClassifier, frozen_layers: int, lora_rank: int)
     for number, layers in enumerate(levels):
         for layer in layers:
             layer.trainable = number >= frozen_layers and not lora_rank
-            if lora_rank and number >= frozen_layers:
-                _adapt(layer, lora_rank)
-
-
-def _adapt(layer: keras.Layer, rank: int) -> None:
-    for inner in layer._flatten_layers():  # Keras has no public way to list the layers in a layer
-        if isinstance(inner, Start):
-            inner.trainable = True  # otherwise its factors stay 0, and so does the new attention
-        elif inner.name in _ADAPTED and hasattr(inner, "enable_lora"):
-            inner.trainable = True
-            inner.enable_lora(rank)
+            # Keras has no public way to list the layers in a layer.
+            for inner in layer._flatten_layers() if lora_rank and number >= frozen_layers else ():
+                if isinstance(inner, Start):
+                    inner.trainable = True  # or its factors stay 0, and so does the new attention
+                elif inner.name in _ADAPTED and hasattr(inner, "enable_lora"):
+                    inner.trainable = True
+                    inner.enable_lora(lora_rank)
 
 
 def rates_by_depth(model: EncoderClassifier, decay: float) -> dict[str, float]:
@@ -216,16 +183,10 @@ def set_pretrained(model: EncoderClassifier, encoder: keras.Model) -> None:
 def start_logits(
     model: EncoderClassifier, x: np.ndarray, labels: np.ndarray, *, balanced: bool
 ) -> None:
-    """Start the dense layer as a logistic regression from its inputs to the labels.
+    """Start the dense layer as a logistic regression from its inputs x (examples, features).
 
-    Otherwise the first updates would change the encoder to suit random weights.
-
-    Args:
-        model: the model.
-        x: (examples, features), what the layer reads. The layer stays as it is if some of it is not
-            finite, or if there is a single class.
-        labels: (examples,), the numbers of the classes.
-        balanced: whether rare classes count as much as frequent ones.
+    Otherwise the first updates would change the encoder to suit random weights. The layer stays as
+    it is if x is not finite or there is one class. If `balanced`, all classes count the same.
     """
     if len(np.unique(labels)) == 1 or not np.isfinite(x).all():
         return

@@ -30,14 +30,10 @@ def has_encoder(run: Path | None) -> bool:
 
 
 def check_place(place: str) -> None:
-    """Reject a pretrained encoder that cannot be loaded.
+    """Reject a pretrained encoder that cannot be loaded from its place.
 
-    Args:
-        place: a folder, or what `keras_hub.models.Backbone.from_preset` takes.
-
-    Raises:
-        UserError: no place is given; KerasHub is not installed; the folder has no encoder; or its
-            server cannot be reached, and nothing was downloaded from there before.
+    That is a folder, or what `keras_hub.models.Backbone.from_preset` takes. A server that cannot be
+    reached is needed only for what was not downloaded before.
     """
     if not place:
         raise UserError(f"model.encoder is '': name an encoder, with --encoder PLACE: {_PLACES}")

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,26 +12,63 @@ import tensorflow as tf
 
 from keras_quasiattn.attention.swapped_layer import STARTS
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.tasks.attention_options import attention_of
+from keras_quasiattn.lab.tasks.attention_options import BASELINE
 from keras_quasiattn.lab.tasks.batches import in_batches
-from keras_quasiattn.lab.tasks.encoder import Encoder, load_encoder
+from keras_quasiattn.lab.tasks.encoder import Encoder, Tokenizer, load_encoder
 from keras_quasiattn.lab.tasks.encoder_model import (
     EncoderClassifier,
     limit_training,
     rates_by_depth,
     set_pretrained,
     start_logits,
-    with_attention,
 )
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER_FILE
-from keras_quasiattn.lab.tasks.encoder_text import Tokenizer, pack, special_ids
 from keras_quasiattn.lab.tasks.task import TokenizedTexts
 from keras_quasiattn.lab.tasks.vocabulary_task import VOCABULARY_FILE, VocabularyTask
+from keras_quasiattn.models import swap_attention
 from keras_quasiattn.models.blend_attention import BlendAttention, blends
 
 _MERGES = "merges.txt"
 _FITTED = 5_000  # training texts that the dense layer's start is fitted to, to take only seconds
 _BLENDED = 0.5  # the share of the updates in which a blend moves
+
+
+def special_ids(tokenizer: Tokenizer, sides: int) -> int:
+    """Return the number of special ids that `pack` adds for one or two texts."""
+    return 2 + (sides - 1) * tokenizer.ends_between
+
+
+def pack(
+    tokenizer: Tokenizer, sides: Sequence[tf.Tensor], length: int, multiple: int = 1
+) -> tf.Tensor:
+    """Join the ids (B, T) of one or two texts into one sequence (B, L) for an encoder.
+
+    It is "[CLS] text [SEP]" or "[CLS] first [SEP] second [SEP]"; for a RoBERTa, "<s> text </s>" or
+    "<s> first </s></s> second </s>". L is at most `length`, and if possible a multiple of
+    `multiple`; of two texts that are too long together, the longer one is cut first, at its end.
+    """
+    counts = [tf.math.count_nonzero(ids, axis=1, dtype=tf.int32) for ids in sides]  # (B,) each
+    room = length - special_ids(tokenizer, len(sides))
+    if len(sides) == 1:
+        kept = [tf.minimum(counts[0], room)]
+    else:
+        second = tf.minimum(counts[1], tf.maximum(room // 2, room - counts[0]))
+        kept = [tf.minimum(counts[0], room - second), second]
+    rows = tf.shape(sides[0])[0]
+    start, end = (tf.fill((rows, 1), one) for one in (tokenizer.start_id, tokenizer.end_id))
+    texts = [
+        tf.RaggedTensor.from_tensor(ids, lengths=count)
+        for ids, count in zip(sides, kept, strict=True)
+    ]
+    parts = [start, texts[0]]
+    for text in texts[1:]:
+        parts += [*[end] * tokenizer.ends_between, text]
+    parts.append(end)
+    packed = tf.concat(parts, axis=1).to_tensor(tokenizer.pad_id)  # (B, L)
+    longest = tf.shape(packed)[1]
+    # An encoder has no positions beyond `length`.
+    missing = tf.minimum(-longest % multiple, length - longest)
+    return tf.pad(packed, [[0, 0], [0, missing]])
 
 
 class EncoderReading(VocabularyTask):
@@ -186,11 +223,8 @@ class EncoderReading(VocabularyTask):
     def _tokenized(self, columns: Mapping[str, np.ndarray]) -> TokenizedTexts:
         texts = (tf.constant(column.tolist(), tf.string) for column in columns.values())
         inputs = {name: ids.numpy() for name, ids in self._inputs(*map(self._ids, texts)).items()}
-        tokens = {
-            name: [[self._vocabulary[one] for one in row[row != 0]] for row in ids]
-            for name, ids in inputs.items()
-        }
-        return TokenizedTexts(inputs, tokens)
+        tokens = [[self._vocabulary[one] for one in row[row != 0]] for row in inputs["ids"]]
+        return TokenizedTexts(inputs, {"ids": tokens})
 
     def _make_model(self, vocabulary_size: int, num_classes: int) -> keras.Model:
         return self._model(num_classes, self.options.model["attention_start"])
@@ -210,8 +244,14 @@ class EncoderReading(VocabularyTask):
         return model
 
     def _with_attention(self, encoder: keras.Model, start: str) -> keras.Model:
-        _, attention = attention_of(self.options.model)
-        return with_attention(encoder, attention, start)
+        """Return the encoder with the attention of the options; its own is softmax."""
+        name = self.options.model["attention"]
+        arguments = self.options.model["attention_options"]
+        if name == BASELINE and not arguments:
+            return encoder
+        swapped = swap_attention(encoder, name, start=start, **arguments)
+        swapped.name = encoder.name
+        return swapped
 
     def initialize(self, model: keras.Model) -> None:
         """Give the encoder of a new run its pretrained weights, and fit the layer after it."""

@@ -28,7 +28,6 @@ from keras_quasiattn.metrics import SequenceAccuracy
 from keras_quasiattn.models import Transformer, greedy_search
 
 _SHUFFLE_BUFFER = 16_000  # the rows are already shuffled on disk
-_UNIVERSAL_MODELS = ("universal", "universal_coda")
 _EXAMPLE = "x=85,y=-52,y-x"
 
 
@@ -97,7 +96,7 @@ class Mlu(DecodedTask):
             return Transformer(
                 vocabulary_size=ByteTokenizer.vocabulary_size,
                 **attention,
-                universal=self.model in _UNIVERSAL_MODELS,
+                universal=self.model.startswith("universal"),
                 **model,
             )
 
@@ -118,12 +117,10 @@ class Mlu(DecodedTask):
 
     def validation_data(self) -> tf.data.Dataset:
         """Return the first `data.validation_examples` validation questions, in whole batches."""
-        size = self.options.training.batch_size
-        examples = self._examples("validation")
-        batches = min(self.options.data["validation_examples"], int(examples.cardinality())) // size
-        return evaluation_batches(
-            examples.take(batches * size), batch_size=size, encode=self._encode()
-        )
+        size, examples = self.options.training.batch_size, self._examples("validation")
+        count = min(self.options.data["validation_examples"], int(examples.cardinality()))
+        whole = examples.take(count - count % size)
+        return evaluation_batches(whole, batch_size=size, encode=self._encode())
 
     def measure(
         self, model: keras.Model, split: str = "test", limit: int | None = None
@@ -133,14 +130,7 @@ class Mlu(DecodedTask):
         `by_kind` has the same share for each kind of question: an operator, and one variable or
         two. Models learn one kind after the other.
         """
-        if split not in SPLITS:
-            raise UserError.unknown("split", split, SPLITS)
-        if limit is not None and limit < 1:
-            raise UserError(f"limit is {limit}: it must be at least 1, or none for all questions")
-        examples = self._examples(split)
-        rows = list(examples.take(-1 if limit is None else limit).as_numpy_iterator())
-        questions = [row["expression"] for row in rows]
-        references = [row["answer"] for row in rows]
+        questions, references = self._rows(split, limit)
         answers = self._answers(model, text_array(questions))
         right = np.array(  # (questions,)
             [one["answer"] == wanted for one, wanted in zip(answers, references, strict=True)]
@@ -158,27 +148,25 @@ class Mlu(DecodedTask):
 
     def texts(self, split: str, limit: int) -> list[str]:
         """Return the first `limit` questions of a split."""
+        return [question.decode() for question in self._rows(split, limit)[0]]
+
+    def _rows(self, split: str, limit: int | None) -> tuple[list[bytes], list[bytes]]:
+        """Return the first `limit` questions of a split, and their answers."""
         if split not in SPLITS:
             raise UserError.unknown("split", split, SPLITS)
-        return [
-            row["expression"].decode()
-            for row in self._examples(split).take(limit).as_numpy_iterator()
-        ]
+        if limit is not None and limit < 1:
+            raise UserError(f"limit is {limit}: it must be at least 1, or none for all questions")
+        rows = list(self._examples(split).take(limit or -1).as_numpy_iterator())
+        return [row["expression"] for row in rows], [row["answer"] for row in rows]
 
     def tokenize(self, texts: Sequence[str]) -> TokenizedTexts:
         """Return the bytes of the questions, and of their right answers as decoder input."""
-        sides = {
-            "source": list(texts),
-            "target": [str(self.grammar.evaluate(text)) for text in texts],
-        }
-        examples = {
-            key: tf.constant(sides[side])
-            for key, side in (("expression", "source"), ("answer", "target"))
-        }
+        answers = [str(self.grammar.evaluate(text)) for text in texts]
+        examples = {"expression": tf.constant(list(texts)), "answer": tf.constant(answers)}
         ids = {side: one.numpy() for side, one in self._encode()(examples)[0].items()}
         tokens = {
-            "source": [[*text, "⟨end⟩"] for text in sides["source"]],
-            "target": [["⟨start⟩", *text] for text in sides["target"]],
+            "source": [[*text, "⟨end⟩"] for text in texts],
+            "target": [["⟨start⟩", *text] for text in answers],
         }
         return TokenizedTexts(ids, tokens)
 
@@ -218,7 +206,5 @@ class Mlu(DecodedTask):
     def _decoded(self, model: keras.Model, source: tf.Tensor) -> dict[str, tf.Tensor]:
         length = self._lengths[1]
         cache = model.start_cache(source, length)
-        # (B, length), (B,)
-        decoded, log_probability = greedy_search(model.step, cache, length)
-        answer = self.tokenizer.detokenize(decoded)
-        return {"answer": answer, "log_probability": log_probability}
+        decoded, log_probability = greedy_search(model.step, cache, length)  # (B, length), (B,)
+        return {"answer": self.tokenizer.detokenize(decoded), "log_probability": log_probability}

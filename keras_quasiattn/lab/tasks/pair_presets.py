@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from keras_quasiattn.lab.tasks.attention_options import attention
-from keras_quasiattn.lab.tasks.encoder_options import ENCODER_OPTIONS, UNUSED
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER
 from keras_quasiattn.lab.tasks.preset import (
+    ENCODER_OPTIONS,
+    ENCODER_UNUSED,
     HELD_OUT,
     OWN_TABLE,
     WORD_OPTIONS,
@@ -84,7 +85,7 @@ _MODELS: Mapping[str, Mapping[str, Any]] = {
         "data.unit_norm": False,
     },
 }
-_UNUSED = {ENCODER: (*UNUSED, "null_token", "unit_norm")}
+_UNUSED = {ENCODER: (*ENCODER_UNUSED, "null_token", "unit_norm")}
 # By log-probability, a mixture would rank like the mean of its components.
 _RANKING = {name: options for name, options in _MODELS.items() if name != "mixture"}
 # On TrecQA with one seed, the checkpoint with the lowest loss had a MAP of .66, a later one .79.

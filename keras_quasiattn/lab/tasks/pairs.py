@@ -17,16 +17,14 @@ from keras_quasiattn.lab.data import (
 )
 from keras_quasiattn.lab.data.text_pairs import pairs_from_file
 from keras_quasiattn.lab.tasks.attention_options import attention_of
-from keras_quasiattn.lab.tasks.baselines import rights
 from keras_quasiattn.lab.tasks.batches import FILE, as_bytes, in_batches, joined, plain
 from keras_quasiattn.lab.tasks.class_task import ClassTask
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER
 from keras_quasiattn.lab.tasks.encoder_reading import EncoderReading
-from keras_quasiattn.lab.tasks.measured import Measured, judge_classes
+from keras_quasiattn.lab.tasks.measured import Measured
 from keras_quasiattn.lab.tasks.preset import SPLITS
 from keras_quasiattn.lab.tasks.sources import Source, own_files
 from keras_quasiattn.lab.tasks.vocabulary_task import VocabularyTask
-from keras_quasiattn.metrics import classification_figures
 from keras_quasiattn.models import MixtureClassifier, PairClassifier, SiameseClassifier
 
 NULL = "[NULL]"  # no text has this token: cleanings drop or split off brackets
@@ -223,10 +221,8 @@ class Pairs(PairTask, ClassTask):
         """Return `classification_figures`."""
         chosen = self._chosen(split, limit)
         probabilities = tf.nn.softmax(tf.constant(self._logits(model, chosen), tf.float64)).numpy()
-        figures = classification_figures(chosen.labels, probabilities, self._classes)
         inputs = joined(chosen.first, chosen.second)
-        judged = judge_classes(inputs, chosen.labels, probabilities, self._classes)
-        return Measured({**figures, "pairs": len(chosen)}, rights(chosen, probabilities), judged)
+        return self._classified(chosen, inputs, probabilities, "pairs")
 
     def _split(self, text: str | bytes) -> list[str]:
         return split_input(text, self.sides)

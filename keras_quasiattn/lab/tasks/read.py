@@ -108,13 +108,15 @@ class Read(VocabularyTask):
     }
     tokenizers: ClassVar[tuple[str, ...]] = SPAN_CLEANINGS
     weighted_metrics: ClassVar[bool] = False  # the targets say which questions do not count
+    least: ClassVar[Mapping[str, int]] = {
+        **VocabularyTask.least,
+        **dict.fromkeys(("data.train_length", "data.stride"), 1),
+        **dict.fromkeys(("data.question_length", "data.answer_length"), 1),
+    }
 
     def _set_up(self) -> None:
         super()._set_up()
         data = self.options.data
-        for name in ("train_length", "stride", "question_length", "answer_length"):
-            if data[name] < 1:
-                raise UserError(f"data.{name} is {data[name]}: it must be at least 1")
         most = data["max_length"] - data["answer_length"] + 1
         if data["stride"] > most:
             raise UserError(

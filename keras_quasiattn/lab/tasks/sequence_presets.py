@@ -8,8 +8,6 @@ from keras_quasiattn.lab.tasks.attention_options import attention
 from keras_quasiattn.lab.tasks.preset import OWN_DATA, SPLITS, Preset, TrainingSettings
 from keras_quasiattn.sizes import TRANSFORMER_SIZES, TRANSFORMER_TRAINING
 
-UNIVERSAL_MODELS = ("universal", "universal_coda")
-RECURRENT_MODELS = ("seq2seq", "seq2seq_attention", "seq2seq_coda")
 PROGRAM_MODELS = ("transformer_coda", "transformer", "universal_coda", "universal")
 MODELS = (*PROGRAM_MODELS, "seq2seq_coda", "seq2seq_attention", "seq2seq")
 

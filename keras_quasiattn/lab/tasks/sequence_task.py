@@ -36,11 +36,7 @@ from keras_quasiattn.lab.tasks.data_summary import summarize
 from keras_quasiattn.lab.tasks.decoded_task import TEXT, DecodedTask
 from keras_quasiattn.lab.tasks.measured import Measured, judge_texts
 from keras_quasiattn.lab.tasks.preset import SPLITS
-from keras_quasiattn.lab.tasks.sequence_presets import (
-    DECODING_OPTIONS,
-    RECURRENT_MODELS,
-    UNIVERSAL_MODELS,
-)
+from keras_quasiattn.lab.tasks.sequence_presets import DECODING_OPTIONS
 from keras_quasiattn.lab.tasks.sources import Source, own_files
 from keras_quasiattn.lab.text import SentencePieceTokenizer, learn_sentence_pieces
 from keras_quasiattn.metrics import (
@@ -64,20 +60,14 @@ class SequenceTask(DecodedTask):
     `models.Seq2Seq`; the `*_coda` models differ from their counterparts only in the attention.
     """
 
+    least: ClassVar[Mapping[str, int]] = {
+        **{"data.vocabulary_size": 3, "data.max_length": 2},
+        **dict.fromkeys(("data.length_multiple", "data.row_multiple"), 1),
+        **{"model.beam_width": 1, "model.length_penalty": 0, "model.extra_tokens": 1},
+    }
+
     def _set_up(self) -> None:
         super()._set_up()
-        options = self.options.options()
-        for name, least in (
-            ("data.vocabulary_size", 3),
-            ("data.max_length", 2),
-            ("data.length_multiple", 1),
-            ("data.row_multiple", 1),
-            ("model.beam_width", 1),
-            ("model.length_penalty", 0),
-            ("model.extra_tokens", 1),
-        ):
-            if not options[name] >= least:
-                raise UserError(f"{name} is {options[name]}: it must be at least {least}")
         self._pieces = b""
 
     @functools.cached_property
@@ -105,11 +95,8 @@ class SequenceTask(DecodedTask):
         (whole, note), train = self._loaded, self._data.splits["train"]
         long = len(whole.splits["train"]) - len(train)
         limit = self.options.data["max_length"]
-        notes = [
-            note,
-            f"{long:,} training pairs of more than {limit} tokens left out" if long else "",
-        ]
-        joined = "; ".join(filter(None, notes))
+        left_out = f"{long:,} training pairs of more than {limit} tokens left out" if long else ""
+        joined = "; ".join(filter(None, (note, left_out)))
         return {"version": whole.version, **({"note": joined} if joined else {})}
 
     def remarks(self) -> list[str]:
@@ -117,7 +104,7 @@ class SequenceTask(DecodedTask):
         if "train" not in self.options.data:
             return []
         note = self.describe_data().get("note", "")
-        return summarize(self._loaded[0], note, lambda texts: counted(self._count, texts), {})
+        return summarize(self._loaded[0], note, self._counts, {})
 
     def assets(self) -> dict[str, bytes]:
         """Return the SentencePiece model."""
@@ -143,11 +130,10 @@ class SequenceTask(DecodedTask):
         arguments = {name: value for name, value in options.items() if name not in DECODING_OPTIONS}
         size = self.tokenizer.vocabulary_size
         with self._suiting("model"):
-            if self.model in RECURRENT_MODELS:
+            if self.model.startswith("seq2seq"):
                 return Seq2Seq(size, **attention, **arguments)
-            return Transformer(
-                size, **attention, universal=self.model in UNIVERSAL_MODELS, **arguments
-            )
+            universal = self.model.startswith("universal")
+            return Transformer(size, **attention, universal=universal, **arguments)
 
     def metrics(self) -> list[keras.metrics.Metric]:
         """Return the perplexity and the sequence accuracy, the latter as in greedy decoding."""
@@ -166,12 +152,8 @@ class SequenceTask(DecodedTask):
 
     def _batches(self, split: str) -> dict[str, Any]:
         """Return the arguments of `data.token_batches` for a split."""
-        pairs, data = self._data.splits[split], self.options.data
-        return {
-            **self._encoded(pairs),
-            "batch_tokens": self.options.training.batch_size,
-            "row_multiple": data["row_multiple"],
-        }
+        multiple = self.options.data["row_multiple"]
+        return {**self._encoded(self._data.splits[split]), "row_multiple": multiple}
 
     def _encoded(self, pairs: ParallelTexts) -> dict[str, Any]:
         data = self.options.data
@@ -185,12 +167,13 @@ class SequenceTask(DecodedTask):
             "columns": {"source": pairs.source, "target": pairs.target},
             "lengths": np.minimum(self._longest(pairs), data["max_length"]),
             "length_multiple": data["length_multiple"],
+            "batch_tokens": self.options.training.batch_size,
             "encode": encode,
         }
 
     def _longest(self, pairs: ParallelTexts) -> np.ndarray:
         """Return the number of tokens of each pair's longer side, including the end: (pairs,)."""
-        return np.maximum(*(counted(self._count, side) for side in (pairs.source, pairs.target)))
+        return np.maximum(*map(self._counts, (pairs.source, pairs.target)))
 
     @functools.cached_property
     def _count(self) -> Any:
@@ -234,10 +217,7 @@ class SequenceTask(DecodedTask):
         def measure(inputs: dict[str, tf.Tensor], target: tf.Tensor) -> None:
             metric.update_state(target, model(inputs, training=False))
 
-        batches = evaluation_token_batches(
-            **self._encoded(pairs), batch_tokens=self.options.training.batch_size
-        )
-        for inputs, target, _ in batches:
+        for inputs, target, _ in evaluation_token_batches(**self._encoded(pairs)):
             measure(inputs, target)
         return metric
 
@@ -252,16 +232,13 @@ class SequenceTask(DecodedTask):
             ids, _ = search(source)
             ids = ids[:, : int(_real(ids)[0])]  # (1, T)
             start = tf.fill([1, 1], self.tokenizer.eos_id)
-            weights = model.explain(source, tf.concat([start, ids[:, :-1]], axis=1))[
-                "weights"
-            ].numpy()[0]
+            explained = model.explain(source, tf.concat([start, ids[:, :-1]], axis=1))
+            weights = explained["weights"].numpy()[0]
             if weights.ndim == 4:  # a Transformer's (blocks, heads, T, S)
                 weights = weights[-1].mean(axis=0)  # (T, S): mean over the last block's heads
-            named = {"source_pieces": source, "answer_pieces": ids}
-            pieces = {
-                name: plain(self.tokenizer.names(value)[0].numpy()) for name, value in named.items()
-            }
-            rows.append({**row, **pieces, "weights": plain(weights)})
+            pieces = [plain(self.tokenizer.names(one)[0].numpy()) for one in (source, ids)]
+            named = dict(zip(("source_pieces", "answer_pieces"), pieces, strict=True))
+            rows.append({**row, **named, "weights": plain(weights)})
         return rows
 
     def check_input(self, text: str | bytes) -> None:

@@ -13,8 +13,12 @@ import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.tasks.catalogue import CATALOGUE, chosen_options
-from keras_quasiattn.lab.tasks.doubts import behind_simple_methods, open_gates
-from keras_quasiattn.lab.tasks.measured import Measured, flat_figures
+from keras_quasiattn.lab.tasks.measured import (
+    Measured,
+    behind_simple_methods,
+    flat_figures,
+    open_gates,
+)
 from keras_quasiattn.lab.tasks.preset import Preset, TrainingSettings
 
 
@@ -125,6 +129,7 @@ class Task(abc.ABC):
         measures_training: whether the metrics also measure training batches; if not, the history
             has only their validation values.
         sources: where the examples of each preset come from; a `sources.Source`, if anything.
+        least: the least value of options, by dotted name.
         input_columns: columns of a table whose rows `predict` can answer, joined by tabs; empty if
             inputs are not rows.
         answer_names: keys of an answer that are not part of its explanation; None for all keys of
@@ -148,6 +153,7 @@ class Task(abc.ABC):
     has_classes: ClassVar[bool] = False
     measures_training: ClassVar[bool] = True
     sources: ClassVar[Mapping[str, Any]] = {}
+    least: ClassVar[Mapping[str, int]] = {}
     input_columns: ClassVar[tuple[str, ...]] = ()
     answer_names: ClassVar[tuple[str, ...] | None] = None
 
@@ -183,6 +189,9 @@ class Task(abc.ABC):
                 f"training.class_weights is {weights!r}: task {self.name} has no classes, so it "
                 "must be 'none'"
             )
+        for name, least in self.least.items():
+            if not self.options[name] >= least:
+                raise UserError(f"{name} is {self.options[name]}: it must be at least {least}")
 
     def config(self) -> dict[str, Any]:
         """Return everything that defines the task except its data folder; JSON-serializable.

@@ -3,13 +3,14 @@
 import abc
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import keras
 import numpy as np
 import tensorflow as tf
+from keras import ops
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.data import (
@@ -19,7 +20,6 @@ from keras_quasiattn.lab.data import (
     training_batches,
 )
 from keras_quasiattn.lab.tasks.batches import as_bytes, chosen_examples, counted, joined, weights_of
-from keras_quasiattn.lab.tasks.class_weights import ClassWeighted, balanced_weights
 from keras_quasiattn.lab.tasks.data_summary import summarize
 from keras_quasiattn.lab.tasks.task import Task, TokenizedTexts, plain_tokens
 from keras_quasiattn.lab.text import (
@@ -42,8 +42,6 @@ from keras_quasiattn.metrics.classification import MacroF1
 VOCABULARY_FILE, _CLASSES = "vocabulary.txt", "classes.json"
 _OLD_CLASSES = "classes.txt"  # earlier runs: one name per line, so none with a line break
 _TEXT = "text_processing.json"  # earlier runs have none, and version 1
-_COUNTS = ("max_length", "length_multiple", "min_count", "unknown_ids")
-_LEAST = {**dict.fromkeys(_COUNTS, 1), "vocabulary_size": 3}
 
 
 class VocabularyTask(Task):
@@ -66,6 +64,10 @@ class VocabularyTask(Task):
     sides: ClassVar[tuple[str, ...]] = ("text",)
     readings: ClassVar[Mapping[str, type]] = {}
     weighted_metrics: ClassVar[bool] = True
+    least: ClassVar[Mapping[str, int]] = {
+        **dict.fromkeys(("data.max_length", "data.length_multiple"), 1),
+        **{"data.min_count": 1, "data.unknown_ids": 1, "data.vocabulary_size": 3},
+    }
 
     def __new__(cls, *, model: str, **_: Any) -> "VocabularyTask":
         """Make a task of the class that reads texts as the model needs them."""
@@ -78,9 +80,6 @@ class VocabularyTask(Task):
         data = self.options.data
         if data["tokenizer"] not in self.tokenizers:
             raise UserError.unknown("data.tokenizer", data["tokenizer"], self.tokenizers)
-        for name, least in _LEAST.items():
-            if data[name] < least:
-                raise UserError(f"data.{name} is {data[name]}: it must be at least {least}")
         of_words = {"vectors": ("", "word vectors"), "unknown_ids": (1, "ids of unknown words")}
         preset = self.presets[self.preset].for_model(self.model).data
         for name, (usual, what) in of_words.items():
@@ -194,11 +193,9 @@ class VocabularyTask(Task):
 
     def resume(self, folder: Path) -> None:
         """Process texts as the run did before, if it already has a vocabulary."""
-        file = folder / _TEXT
-        if file.exists():
+        version = 1 if (folder / VOCABULARY_FILE).exists() else TEXT_VERSION
+        if (file := folder / _TEXT).exists():
             version = _version(file)
-        else:
-            version = 1 if (folder / VOCABULARY_FILE).exists() else TEXT_VERSION
         if version != self._text_version:
             self._text_version, self._vocabulary = version, []
             for made in ("tokenizer", "_count"):
@@ -452,3 +449,37 @@ def _version(file: Path) -> int:
             f"this one knows 1 to {TEXT_VERSION}"
         )
     return version
+
+
+def balanced_weights(counts: np.ndarray) -> np.ndarray:
+    """Return weights N/(classes·count) for the classes, which give all of them equal totals.
+
+    The mean over the N rows is 1. A class without rows has weight 0 and is not counted.
+
+    >>> balanced_weights(np.array([1, 3, 0])).tolist()
+    [2.0, 0.6666666865348816, 0.0]
+    """
+    found = np.count_nonzero(counts)
+    weights = counts.sum() / (found * np.maximum(counts, 1)) * (counts > 0)
+    return weights.astype(np.float32)
+
+
+class ClassWeighted(keras.losses.Loss):
+    """Weight each example of another loss by its class.
+
+    The weights (classes,) multiply the loss of an example as a whole, so label smoothing spreads
+    the target first. They are constants, not normalized per batch or replica. `labels_of` returns
+    the class numbers (B,) of a batch of targets.
+    """
+
+    def __init__(
+        self, loss: keras.losses.Loss, weights: np.ndarray, labels_of: Callable[[Any], Any]
+    ) -> None:
+        super().__init__(name=loss.name, reduction=loss.reduction, dtype=loss.dtype)
+        self.loss, self.weights, self.labels_of = loss, weights, labels_of
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        """Return the weighted loss of each example, (B,)."""
+        losses = self.loss.call(y_true, y_pred)
+        weights = ops.convert_to_tensor(self.weights, dtype=losses.dtype)
+        return losses * ops.take(weights, self.labels_of(y_true), axis=0)
