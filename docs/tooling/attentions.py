@@ -14,7 +14,7 @@ from typing import Any
 
 from keras_quasiattn.lab.comparison.differences import AHEAD, BEHIND
 from keras_quasiattn.lab.comparison.experiments import Figure, read_experiments
-from keras_quasiattn.lab.comparison.outcomes import Line, Recorded, outcome
+from keras_quasiattn.lab.comparison.tables import Line, Recorded, outcome
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "guides" / "which-layer.md"

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 from keras_quasiattn.lab.comparison.differences import AHEAD, BEHIND, Difference
 from keras_quasiattn.lab.comparison.experiments import Table, read_experiments
-from keras_quasiattn.lab.comparison.outcomes import ENOUGH, Line, Recorded, outcome
-from keras_quasiattn.lab.comparison.tables import FEW, markdown
+from keras_quasiattn.lab.comparison.tables import ENOUGH, FEW, Line, Recorded, markdown, outcome
 from keras_quasiattn.report.figures import Drawing
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,9 +11,8 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.files import write_json_lines
 from keras_quasiattn.lab.cli.commands import cli
 from keras_quasiattn.lab.comparison.experiments import Row, read_experiments
-from keras_quasiattn.lab.comparison.outcomes import Line, Recorded, outcome
 from keras_quasiattn.lab.comparison.records import key_of
-from keras_quasiattn.lab.comparison.tables import markdown, terminal
+from keras_quasiattn.lab.comparison.tables import Line, Recorded, markdown, outcome, terminal
 from keras_quasiattn.lab.tasks import describe
 
 FILE = """

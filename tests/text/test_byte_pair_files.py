@@ -5,7 +5,7 @@ import pytest
 import tiny_encoder
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.text.byte_pair_files import read_byte_pairs
+from keras_quasiattn.lab.text.byte_pair_tokenizer import read_byte_pairs
 
 
 def written(folder: Path) -> tuple[Path, Path]:

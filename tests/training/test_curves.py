@@ -1,7 +1,7 @@
 import pytest
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.training.checkpoint_callback import Curves
+from keras_quasiattn.lab.training.checkpoints import Curves
 
 
 def test_folder_that_cannot_be_written(tmp_path):

@@ -10,8 +10,7 @@ import toy_task
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.training import RunFolder, finish, train
 from keras_quasiattn.lab.training.attention_summaries import read_attention
-from keras_quasiattn.lab.training.checkpoint_callback import CheckpointCallback
-from keras_quasiattn.lab.training.checkpoints import Checkpoints
+from keras_quasiattn.lab.training.checkpoints import CheckpointCallback, Checkpoints
 
 OPTIONS = {"training__average_checkpoints": 2, "model__batch_normalization": False}
 

@@ -11,8 +11,7 @@ import toy_task
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.files import _prefix
 from keras_quasiattn.lab.training import RunFolder, train
-from keras_quasiattn.lab.training.checkpoint_callback import CheckpointCallback
-from keras_quasiattn.lab.training.checkpoints import Checkpoints
+from keras_quasiattn.lab.training.checkpoints import CheckpointCallback, Checkpoints
 from keras_quasiattn.lab.training.replicas import ReplicaLossScaleOptimizer
 from keras_quasiattn.lab.training.strategy import dtype_policy
 from keras_quasiattn.lab.training.trainer import compiled_model
@@ -205,7 +204,7 @@ def test_seconds_are_kept_to_the_millisecond(tmp_path, monkeypatch):
     saving.set_model(SimpleNamespace(optimizer=SimpleNamespace(learning_rate=0.1)))
     moments = iter([10.0, 11.23456])
     monkeypatch.setattr(
-        "keras_quasiattn.lab.training.checkpoint_callback.time",
+        "keras_quasiattn.lab.training.checkpoints.time",
         SimpleNamespace(monotonic=moments.__next__),
     )
     saving.on_train_begin()

@@ -18,7 +18,7 @@ import toy_task  # noqa: E402
 from keras_quasiattn.errors import UserError  # noqa: E402
 from keras_quasiattn.lab import tasks  # noqa: E402
 from keras_quasiattn.lab.training import RunFolder, train  # noqa: E402
-from keras_quasiattn.lab.training.checkpoint_callback import CheckpointCallback  # noqa: E402
+from keras_quasiattn.lab.training.checkpoints import CheckpointCallback  # noqa: E402
 from keras_quasiattn.lab.training.replicas import (  # noqa: E402
     ReplicaAdam,
     ReplicaLossScaleOptimizer,

@@ -16,7 +16,7 @@ import toy_task
 
 from keras_quasiattn import files
 from keras_quasiattn.lab.training import train
-from keras_quasiattn.lab.training.checkpoint_callback import CheckpointCallback
+from keras_quasiattn.lab.training.checkpoints import CheckpointCallback
 
 
 def die() -> None:

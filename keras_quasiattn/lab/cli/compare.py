@@ -52,8 +52,7 @@ def compare_files(
     the file of its records; a run that is recorded is not trained again.
     """
     from keras_quasiattn.lab.comparison.experiments import read_experiments
-    from keras_quasiattn.lab.comparison.outcomes import Recorded
-    from keras_quasiattn.lab.comparison.tables import terminal
+    from keras_quasiattn.lab.comparison.tables import Recorded, terminal
 
     known = [table for file in files for table in read_experiments(file)]
     for name in tables:
@@ -63,7 +62,7 @@ def compare_files(
     failed = {}
     if not show:
         load()
-        from keras_quasiattn.lab.comparison.of_files import train_tables
+        from keras_quasiattn.lab.comparison.engine import train_tables
 
         failed = train_tables(chosen, **options, command=["quasiattn", *arguments])
     recorded: dict[Path, Recorded] = {}

@@ -40,10 +40,10 @@ with needs("tasks"):
         QuestionCorpus,
         StanfordSentiment,
     )
-    from keras_quasiattn.lab.data.counted_letters import counted_letters
     from keras_quasiattn.lab.data.labelled_texts import (
         LabelledTexts,
         LabelledTextSet,
+        counted_letters,
         texts_from_files,
         texts_from_tfds,
     )

@@ -12,8 +12,7 @@ import keras
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.extras import require
 from keras_quasiattn.lab.tasks.encoder_place import check_place
-from keras_quasiattn.lab.text.byte_pair_files import read_byte_pairs
-from keras_quasiattn.lab.text.byte_pair_tokenizer import BytePairTokenizer
+from keras_quasiattn.lab.text.byte_pair_tokenizer import BytePairTokenizer, read_byte_pairs
 from keras_quasiattn.lab.text.encoder_tokenizer import EncoderTokenizer
 from keras_quasiattn.manifest import hashes
 

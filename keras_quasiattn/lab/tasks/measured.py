@@ -1,4 +1,4 @@
-"""Results of a model on some examples: metrics, scores of single examples, and answers."""
+"""Results of a model on some examples (metrics, scores, answers), and warnings about them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple

@@ -12,19 +12,17 @@ with needs("tasks"):
         SentencePieceTokenizer,
         learn_sentence_pieces,
     )
-    from keras_quasiattn.lab.text.vocabulary import (
-        count_words,
-        learn_subwords,
-        ranked_words,
-        read_vocabulary,
-        vocabulary_text,
-    )
     from keras_quasiattn.lab.text.vocabulary_tokenizers import (
         SPAN_CLEANINGS,
         SpanTokenizer,
         SubwordTokenizer,
         VocabularyTokenizer,
         WordTokenizer,
+        count_words,
+        learn_subwords,
+        ranked_words,
+        read_vocabulary,
+        vocabulary_text,
     )
     from keras_quasiattn.lab.text.word_vectors import covered, embedding_matrix, read_word_vectors
 

@@ -14,8 +14,7 @@ from keras_quasiattn.files import no_empty_folder
 from keras_quasiattn.lab.data.batches import untuned
 from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.training.attention_summaries import AttentionSummaries
-from keras_quasiattn.lab.training.checkpoint_callback import CheckpointCallback
-from keras_quasiattn.lab.training.checkpoints import Checkpoints
+from keras_quasiattn.lab.training.checkpoints import CheckpointCallback, Checkpoints
 from keras_quasiattn.lab.training.finishing import compile_for, is_final, reopen, save_finished
 from keras_quasiattn.lab.training.optimizers import MakeOptimizer, described, made_optimizer
 from keras_quasiattn.lab.training.progress import Progress, TrainingProgress
@@ -26,8 +25,7 @@ from keras_quasiattn.lab.training.replicas import (
 )
 from keras_quasiattn.lab.training.run_folder import LOCK, RunFolder
 from keras_quasiattn.lab.training.selection import check_selection, early_end, is_over
-from keras_quasiattn.lab.training.strategy import dtype_policy, make_strategy
-from keras_quasiattn.lab.training.workers import Workers
+from keras_quasiattn.lab.training.strategy import Workers, dtype_policy, make_strategy
 
 _LOOKED_AT = 32  # number of examples on which to measure the attention
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from keras_quasiattn.lab.report.run_groups import differences_of, groups_of
-from keras_quasiattn.lab.report.write_report import _curves, _title
+from keras_quasiattn.lab.report.write_report import _curves, _title, differences_of, groups_of
 from keras_quasiattn.lab.training import RunFolder
 from keras_quasiattn.report.figures import curves_of, learning_curves, line_of
 

@@ -16,7 +16,7 @@ from keras_quasiattn.errors import FileError, UserError
 from keras_quasiattn.lab.tasks import Task, get
 from keras_quasiattn.lab.training import RunFolder
 from keras_quasiattn.lab.training.config import METHODS
-from keras_quasiattn.lab.tuning import oracles
+from keras_quasiattn.lab.tuning.search import _AtomicOracle
 from keras_quasiattn.tuning import search, search_space
 
 SPACE = {"training.learning_rate": [0.001, 0.003, 0.01, 0.03], "model.units": [4, 8, 16]}
@@ -98,14 +98,14 @@ def test_a_trial_begun_in_one_file_alone_is_drawn_again(task, trainings, tmp_pat
     """KerasTuner writes the trial's file before its own, and counts every trial with a file."""
     search(task, SPACE, tmp_path / "whole", trials=3, progress=False)
     whole, trainings.asked = tried(trainings), []
-    save = oracles._AtomicOracle.save
+    save = _AtomicOracle.save
 
     def killing(oracle: Any) -> None:
         if len(oracle.start_order) == 3:
             raise KeyboardInterrupt
         save(oracle)
 
-    monkeypatch.setattr(oracles._AtomicOracle, "save", killing)
+    monkeypatch.setattr(_AtomicOracle, "save", killing)
     with pytest.raises(KeyboardInterrupt):
         search(task, SPACE, tmp_path / "search", trials=3, progress=False)
     assert (tmp_path / "search/trial_2/trial.json").exists()
