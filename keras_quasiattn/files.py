@@ -1,7 +1,8 @@
-"""Atomic writes: a file or folder appears complete or not at all. Readers of JSON files."""
+"""Atomic writes: a file or folder appears complete or not at all. JSON files, and manifests."""
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import re
@@ -11,10 +12,11 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from keras_quasiattn.errors import FileError, UserError
 
+MANIFEST: Final = "manifest.json"
 _TEMPORARY = ".tmp-"
 # Process id and machine of the writer.
 _WRITER = re.compile(r"\.tmp-(\d+)@(.*?)-")
@@ -27,11 +29,6 @@ def atomic_file(path: Path) -> Iterator[Path]:
 
     Whatever happens in the `with` block, even a power failure, `path` holds either the old or the
     new content. Temporary files that a killed process left for the same `path` are removed.
-
-    ```python
-    with atomic_file(folder / "metrics.json") as temporary:
-        temporary.write_text("{}")
-    ```
     """
     temporary = path.with_name(f"{_prefix()}{path.name}")
     try:
@@ -87,16 +84,30 @@ def no_empty_folder(folder: Path) -> Iterator[None]:
         raise
 
 
+def write(path: Path, content: str | bytes) -> None:
+    """Write bytes or a text as UTF-8, with "?" for half a surrogate pair, atomically."""
+    with atomic_file(path) as temporary:
+        text = content.encode("utf-8", "replace") if isinstance(content, str) else content
+        temporary.write_bytes(text)
+
+
 def write_json(path: Path, value: Any) -> None:
     """Write a value as JSON, atomically."""
-    with atomic_file(path) as temporary:
-        temporary.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+    write(path, json.dumps(value, indent=2) + "\n")
 
 
 def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write a JSON object per line, atomically."""
-    with atomic_file(path) as temporary:
-        temporary.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    write(path, "".join(json.dumps(row) + "\n" for row in rows))
+
+
+def begun(folder: Path, name: str, asked: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """Return the description of the work in a folder, which is `asked` if the folder is new."""
+    if not (folder / name).exists():
+        if folder.exists() and any(not one.name.startswith(".") for one in folder.iterdir()):
+            raise UserError(f"{folder} holds other files but no {kind}: name a new folder")
+        write_json(folder / name, asked)
+    return read_json(folder / name)
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -136,8 +147,8 @@ def rewrite(path: Path, change: Callable[[str], str]) -> None:
     """Replace a file's text, "" if it is missing, by `change(text)`, one process at a time."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with locked(path), atomic_file(path) as temporary:
-            temporary.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
+        with locked(path):
+            write(path, change(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise FileError(f"cannot write {path}: {error.strerror or error}") from error
 
@@ -147,11 +158,7 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
     """Lock a file against other processes; it is created if missing, and removed if it stays empty.
 
     The lock is released at the end of the `with` block, or when the process ends, even if killed.
-    The block may replace the file.
-
-    Raises:
-        BlockingIOError: another process holds the lock, and `wait` is False.
-        OSError: the file cannot be created.
+    The block may replace the file. Without `wait`, another process's lock is a `BlockingIOError`.
     """
     while True:
         with open(path, "a") as file:
@@ -205,3 +212,52 @@ def _synchronise(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def hashes(files: Mapping[str, Path]) -> dict[str, str]:
+    """Return the SHA-256 of each file, by its name in the manifest."""
+    found = {}
+    for name, file in files.items():
+        with open(file, "rb") as stream:
+            digest = hashlib.sha256()
+            while chunk := stream.read(1 << 20):
+                digest.update(chunk)
+        found[name] = digest.hexdigest()
+    return found
+
+
+def check_hashes(manifest: Path, folder: Path, without: Iterable[str] = ()) -> None:
+    """Check the files of a folder against its manifest; without a manifest, do nothing."""
+    try:
+        listed = json.loads(manifest.read_text(encoding="utf-8"))
+        files = {name: folder / name for name in listed.keys() - set(without)}
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError):
+        raise UserError(
+            f"{manifest} is damaged: it is not a list of files and their hashes"
+        ) from None
+    for name, file in sorted(files.items()):
+        if not _is_file_of(folder, file):
+            raise UserError(f"{manifest} lists {name[:80]!r}, which is not a file of {folder}")
+        try:
+            same = hashes({name: file})[name] == listed[name]
+        except OSError as error:
+            raise UserError(f"cannot read {file}: {error.strerror}") from error
+        if not same:
+            raise UserError(
+                f"{file} is not the file that {manifest} lists: "
+                f"it is damaged or belongs to another model; "
+                f"restore the file that was written together with the others"
+            )
+
+
+def _is_file_of(folder: Path, file: Path) -> bool:
+    """Return whether the path is a regular file in the folder; a damaged name may be invalid.
+
+    An untrusted manifest might list a device that never ends.
+    """
+    try:
+        return file.resolve().is_relative_to(folder.resolve()) and file.is_file()
+    except (OSError, ValueError):
+        return False

@@ -19,8 +19,7 @@ import numpy as np
 import pytest
 import tiny_mlu
 
-from keras_quasiattn.files import is_temporary
-from keras_quasiattn.manifest import MANIFEST, check_hashes
+from keras_quasiattn.files import MANIFEST, check_hashes, is_temporary
 
 # This audit hook sees the functions that change files. It notes each change that the process asks
 # for below the folder in a file outside. The n-th change fails, or the process ends there. The hook

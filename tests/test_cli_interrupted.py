@@ -116,7 +116,7 @@ INTERRUPTED = """
 import os, pathlib, sys, threading, time
 import tensorflow as tf
 from keras_quasiattn.lab import cli, tasks
-import keras_quasiattn.lab.cli.task_list as module
+import keras_quasiattn.lab.cli.layout as module
 
 def tracing():
     @tf.function

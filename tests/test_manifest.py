@@ -5,7 +5,7 @@ import json
 import pytest
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.manifest import check_hashes, hashes
+from keras_quasiattn.files import check_hashes, hashes
 
 
 @pytest.mark.parametrize("listed", ["0" * 64, "f" * 64])

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from keras_quasiattn.extras import lazy_attributes
 
 if TYPE_CHECKING:
-    from keras_quasiattn.lab.serving.convert import convert
-    from keras_quasiattn.lab.serving.export import export
+    from keras_quasiattn.lab.serving.export import convert, export
     from keras_quasiattn.lab.serving.exported_model import load
     from keras_quasiattn.lab.serving.quantize import quantize
     from keras_quasiattn.serving.check import serve_check
@@ -21,9 +20,10 @@ _LAB = "keras_quasiattn.lab.serving"
 __getattr__ = lazy_attributes(
     __name__,
     {
-        **{name: f"{_LAB}.{name}" for name in ("convert", "export", "quantize")},
+        **dict.fromkeys(("convert", "export"), f"{_LAB}.export"),
         "load": f"{_LAB}.exported_model",
         "need_runtime": "runtimes",
+        "quantize": f"{_LAB}.quantize",
         "serve_check": "check",
     },
     extra="tasks",

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.files import read_json
-from keras_quasiattn.manifest import MANIFEST, check_hashes
+from keras_quasiattn.files import MANIFEST, check_hashes, read_json
 from keras_quasiattn.serving.server_files import ABOUT, GRAPH
 from keras_quasiattn.serving.session import Call, run_session
 from keras_quasiattn.serving.warm_up import RecordedRequest, need_serving_api, read_warm_up

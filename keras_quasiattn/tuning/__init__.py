@@ -12,12 +12,9 @@ with needs("tuning"):
     from keras_quasiattn.tuning.attention_space import choose_attention
 
 if TYPE_CHECKING:
-    from keras_quasiattn.lab.tuning.search import search
-    from keras_quasiattn.lab.tuning.search_space import search_space
+    from keras_quasiattn.lab.tuning.search import search, search_space
 
 __all__ = ["choose_attention", "search", "search_space"]
 __getattr__ = lazy_attributes(
-    __name__,
-    {name: f"keras_quasiattn.lab.tuning.{name}" for name in ("search", "search_space")},
-    extra="tasks",
+    __name__, dict.fromkeys(__all__[1:], "keras_quasiattn.lab.tuning.search"), extra="tasks"
 )

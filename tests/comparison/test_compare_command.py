@@ -130,7 +130,7 @@ def test_a_folder_of_another_comparison_names_what_differs(run_cli, tmp_path):
 
 
 def test_the_values_of_an_option_need_not_repeat_it():
-    from keras_quasiattn.lab.cli.compare import _repeated
+    from keras_quasiattn.lab.cli.commands import _repeated
 
     words = ["classify", "--attention", "coda", "relu", "--seeds", "2", "--rates", "0.1", "0.2"]
     assert list(_repeated(words)) == [

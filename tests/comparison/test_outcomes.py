@@ -10,8 +10,7 @@ from click.testing import CliRunner
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.files import write_json_lines
 from keras_quasiattn.lab.cli.commands import cli
-from keras_quasiattn.lab.comparison.experiments import Row, read_experiments
-from keras_quasiattn.lab.comparison.records import key_of
+from keras_quasiattn.lab.comparison.experiments import Row, key_of, read_experiments
 from keras_quasiattn.lab.comparison.tables import Line, Recorded, markdown, outcome, terminal
 from keras_quasiattn.lab.tasks import describe
 

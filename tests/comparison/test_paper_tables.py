@@ -5,8 +5,7 @@ from functools import cache
 from pathlib import Path
 
 from keras_quasiattn.attention.base import ATTENTIONS
-from keras_quasiattn.lab.comparison.experiments import Table, read_experiments
-from keras_quasiattn.lab.comparison.records import key_of, read_records
+from keras_quasiattn.lab.comparison.experiments import Table, key_of, read_experiments, read_records
 from keras_quasiattn.lab.comparison.tables import Line, Recorded, outcome
 
 ROOT = Path(__file__).resolve().parents[2]

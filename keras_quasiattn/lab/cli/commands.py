@@ -1,19 +1,29 @@
-"""The commands that make runs: `quasiattn tasks`, `train` and `tune`."""
+"""The commands that make runs: `quasiattn tasks`, `train`, `finish`, `tune` and `compare`."""
 
+import functools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from keras_quasiattn._version import __version__
-from keras_quasiattn.lab.cli.arguments import DATA_DIR, PATH, POLICY, QUIET, RUN, assignments
-from keras_quasiattn.lab.cli.completion import names
-from keras_quasiattn.lab.cli.layout import Group, TaskCommand
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.cli.arguments import (
+    COUNT,
+    DATA_DIR,
+    PATH,
+    POLICY,
+    QUIET,
+    RUN,
+    assignments,
+    names,
+)
+from keras_quasiattn.lab.cli.layout import Command, Group, TaskCommand, list_tasks
 from keras_quasiattn.lab.cli.loading import load
-from keras_quasiattn.lab.cli.task_list import list_tasks
 from keras_quasiattn.lab.cli.task_options import makes_task
+from keras_quasiattn.lab.tasks.attention_options import models_with_attention
 from keras_quasiattn.lab.training.config import METHODS, STRATEGIES, read_config
 
 if TYPE_CHECKING:
@@ -145,3 +155,160 @@ def tune(
     best = tuning.search(made, space, path, **options, command=command)
     if best is not None:
         _say(best)
+
+
+_SEVERAL = ("--attention", "--rates")  # options that take all arguments up to the next option
+_PROCESSES = click.option(
+    "--processes", type=COUNT, help="Number of simultaneous runs; default: by cores and memory."
+)
+
+
+@click.command(
+    cls=Command,
+    epilog="quasiattn compare examples/papers/coda.toml --show\n"
+    "quasiattn compare examples/papers/coda.toml --show --tables 2-wikiqa --tables 2-trecqa\n"
+    "quasiattn compare examples/papers/ganet.toml --tables 2 --vectors glove.6B.100d.txt",
+)
+@click.argument("files", nargs=-1, required=True, type=PATH)
+@click.option("--show", is_flag=True, help="Only show what the records have; train nothing.")
+@click.option("--tables", multiple=True, metavar="NAME", help="Only this table; repeatable.")
+@click.option("--vectors", type=PATH, help="Word vectors, for the models that read words.")
+@click.option("--runs", type=PATH, default="runs/tables", help="Folder of the run folders.")
+@_PROCESSES
+@DATA_DIR
+@QUIET
+@click.pass_obj
+def compare_files(
+    arguments: Sequence[str],
+    files: Sequence[Path],
+    show: bool,
+    tables: Sequence[str],
+    **options: Any,
+) -> None:
+    """Train the missing runs of the tables in FILES, and show the tables.
+
+    FILES are TOML. Each table has rows of models and data, options, seeds, the figures to show, and
+    the file of its records; a run that is recorded is not trained again.
+    """
+    from keras_quasiattn.lab.comparison.experiments import read_experiments
+    from keras_quasiattn.lab.comparison.tables import Recorded, terminal
+
+    known = [table for file in files for table in read_experiments(file)]
+    for name in tables:
+        if name not in (names := [table.name for table in known]):
+            raise UserError.unknown("table", name, names)
+    chosen = [table for table in known if not tables or table.name in tables]
+    failed = {}
+    if not show:
+        load()
+        from keras_quasiattn.lab.comparison.engine import train_tables
+
+        failed = train_tables(chosen, **options, command=["quasiattn", *arguments])
+    recorded: dict[Path, Recorded] = {}
+    for table in chosen:
+        if table.records not in recorded:
+            recorded[table.records] = Recorded(table.records)
+        click.echo(terminal(table, recorded[table.records]) + "\n")
+    if failed:
+        name, why = next(iter(failed.items()))
+        raise UserError(f"{len(failed)} runs failed; {name}: {why}")
+
+
+class CompareCommand(TaskCommand):
+    """A command some of whose options take several values: `--attention softmax coda`."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
+    ) -> click.Context:
+        """Pass TOML files to the command that reads them."""
+        if any(one.endswith(".toml") and not one.startswith("-") for one in args):
+            return compare_files.make_context(info_name, args, parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Repeat the option before each of its values."""
+        return super().parse_args(ctx, list(_repeated(args)))
+
+
+def _repeated(arguments: Sequence[str]) -> Iterator[str]:
+    option, first = None, False
+    for argument in arguments:
+        if argument.startswith("--"):
+            option, first = (argument if argument in _SEVERAL else None), True
+        elif option is not None and not first:
+            yield option
+        else:
+            first = False
+        yield argument
+
+
+@cli.command(
+    cls=CompareCommand,
+    epilog="quasiattn compare classify --preset letters --attention coda sigmoid sparsemax\n"
+    "quasiattn compare classify --data my.tsv --test my-test.tsv --to comparisons/mine\n"
+    "quasiattn compare pairs --data my.tsv --attention all --seeds 5\n"
+    "quasiattn compare rank --preset wikiqa --vectors glove.6B.100d.txt --rates 0.0003 0.001\n"
+    "quasiattn compare examples/papers/coda.toml --show   # the tables in a file\n"
+    "\n"
+    "After an interruption, the same command continues. With more seeds, rates or attentions,\n"
+    "it adds the missing runs.",
+)
+@functools.partial(makes_task, usual_model=lambda task, preset: models_with_attention(task)[0])
+@click.option(
+    "--attention",
+    "attentions",
+    multiple=True,
+    default=("softmax", "coda", "sigmoid"),
+    metavar="NAME ...",
+    show_default=False,
+    help="Attentions to compare with softmax, or `all`; default: coda and sigmoid.",
+)
+@click.option("--seeds", default=3, help="Seeds of each attention.")
+@click.option(
+    "--rates",
+    type=float,
+    multiple=True,
+    metavar="RATE ...",
+    help="Learning rates; each attention gets its best by the validation data. Default: the "
+    "preset's, a third of it, and three times it.",
+)
+@click.option(
+    "--to", "folder", type=PATH, help="Folder of the comparison; default: comparisons/TASK-DATA."
+)
+@click.option("--limit", type=COUNT, help="Number of examples to measure on; default: all.")
+@_PROCESSES
+@POLICY
+@QUIET
+@click.pass_obj
+def compare(
+    arguments: Sequence[str],
+    made: "Task",
+    attentions: tuple[str, ...],
+    folder: Path | None,
+    **options: Any,
+) -> None:
+    """Compare attentions on TASK: equal options, each at its best rate, with a verdict.
+
+    Every attention is trained at the same learning rates, and then with the same seeds at its best
+    rate by the validation data. The table shows differences to softmax, with 95% intervals over
+    seeds and test items, the result of a bag of words, and costs.
+    """
+    from keras_quasiattn.attention.base import ATTENTIONS
+    from keras_quasiattn.lab.comparison.of_task import compare_task
+
+    names = [one for given in attentions for one in given.split(",")]
+    if "all" in names:
+        names = sorted(ATTENTIONS)
+    given = made.options.options()
+    if made.measured_split != "test" and "data.test_share" in given:
+        # A fifth of the user's texts are held out for the end.
+        config = {**made.config(), "options": {**given, "data.test_share": 0.2}}
+        made = type(made).from_config(config, made.data_dir)
+    train = given.get("data.train")
+    data = Path(str(train).split(",")[0]).stem if train else made.preset
+    folder = folder or Path("comparisons") / f"{made.name}-{data}"
+    comparison = compare_task(made, folder, names, **options, command=["quasiattn", *arguments])
+    click.echo(comparison.table())
+    if comparison.best is None:
+        raise UserError(f"every run failed: see {folder / 'processes.log'}")
+    click.echo(f"\npage: {folder / 'comparison.html'}\nbest run: {folder / 'best'}")

@@ -1,19 +1,23 @@
 """The entry point of the command line: an error becomes one line and an exit code."""
 
+import contextlib
 import logging
 import os
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from types import FrameType
 from typing import Any
 
 import click
 
 from keras_quasiattn.errors import DataWarning, UserError
-from keras_quasiattn.lab.cli import compare, run_commands  # noqa: F401 (add their commands)
+from keras_quasiattn.lab.cli import run_commands  # noqa: F401 (adds its commands)
 from keras_quasiattn.lab.cli.commands import cli
-from keras_quasiattn.lab.cli.interruption import interruptible
 
+_PATIENCE = 3.0  # seconds for the main thread to clean up
 _STOPPED = (
     "quasiattn: stopped; a training continues from its last checkpoint when started again, "
     "and `quasiattn finish RUN` makes a model of what there is"
@@ -25,22 +29,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     # TFDS warns about every config without a fixed name.
     logging.getLogger("absl").setLevel(logging.ERROR)
-    with interruptible(_STOPPED), warnings.catch_warnings():
-        warnings.showwarning = _line_for_data(warnings.showwarning)
-        code = _run(arguments)
-    sys.exit(code)
-
-
-def _line_for_data(show: Callable[..., None]) -> Callable[..., None]:
-    """Print warnings about the user's data as one line without the place in the code."""
+    show = warnings.showwarning
 
     def shown(message: Any, category: type[Warning], *place: Any, **options: Any) -> None:
+        """Print warnings about the user's data as one line without the place in the code."""
         if issubclass(category, DataWarning):
             click.echo(f"quasiattn: warning: {' '.join(str(message).splitlines())}", err=True)
         else:
             show(message, category, *place, **options)
 
-    return shown
+    with interruptible(_STOPPED), warnings.catch_warnings():
+        warnings.showwarning = shown
+        code = _run(arguments)
+    sys.exit(code)
 
 
 def _run(arguments: list[str]) -> int:
@@ -72,3 +73,47 @@ def _run(arguments: list[str]) -> int:
 def _fail(message: str, code: int) -> int:
     click.echo(f"quasiattn: {' '.join(message.splitlines())}", err=True)
     return code
+
+
+@contextlib.contextmanager
+def interruptible(last_words: str) -> Iterator[None]:
+    """Make Control-C in the `with` block end the process with one line on standard error.
+
+    TensorFlow may turn the KeyboardInterrupt into another exception, lose it in a callback, or
+    delay it until an operation ends, and the interrupted code may write to standard error, which is
+    therefore silenced. Another thread ends the process once the main thread has cleaned up, or
+    after three seconds. Files are written atomically, so nothing is lost.
+    """
+    over = threading.Event()
+    hearing, telling = os.pipe()
+    os.set_blocking(telling, False)
+    standard_error = os.dup(2)
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        raise KeyboardInterrupt
+
+    def end_at_control_c() -> None:
+        while (byte := os.read(hearing, 1)) and byte[0] != signal.SIGINT:
+            pass
+        if byte:
+            over.wait(_PATIENCE)
+            os.write(standard_error, f"{last_words}\n".encode())
+            os._exit(130)
+
+    watcher = threading.Thread(target=end_at_control_c, daemon=True)
+    watcher.start()
+    # The number of a signal is written to this pipe at once. Python's own handler runs in the main
+    # thread, after the operation that it is in.
+    former_pipe = signal.set_wakeup_fd(telling, warn_on_full_buffer=False)
+    former = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        over.set()
+        signal.signal(signal.SIGINT, former)
+        signal.set_wakeup_fd(former_pipe)
+        os.close(telling)
+        watcher.join()
+        os.close(hearing)
+        os.close(standard_error)

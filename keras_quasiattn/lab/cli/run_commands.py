@@ -1,23 +1,36 @@
 """The commands that read runs and exported models."""
 
+import collections
 import json
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.files import read_json
-from keras_quasiattn.lab.cli.arguments import COUNT, DATA_DIR, FILE, PATH, RUN
+from keras_quasiattn.files import read_json, write_json_lines
+from keras_quasiattn.lab.cli.arguments import (
+    COLUMNS,
+    COUNT,
+    DATA_DIR,
+    FILE,
+    PATH,
+    RUN,
+    columns_of,
+    lines_of,
+    names,
+)
 from keras_quasiattn.lab.cli.commands import cli
-from keras_quasiattn.lab.cli.evaluation import evaluate
 from keras_quasiattn.lab.cli.loading import finished_run, load, waiting
-from keras_quasiattn.lab.cli.predictions import predict, show
 from keras_quasiattn.lab.training.config import read_config
 
-cli.add_command(evaluate)
-cli.add_command(predict)
-cli.add_command(show)
+if TYPE_CHECKING:
+    from keras_quasiattn.lab.report.measured import Reached
+    from keras_quasiattn.lab.tasks import Task
+
+Rows = list[tuple[str, str | None]]
+_WIDEST = 80  # characters in a cell
 
 
 @cli.command(
@@ -145,3 +158,263 @@ def report(runs: tuple[Path, ...], target: Path, **options: Any) -> None:
     with waiting("writing the report"):
         page, *figures = write_report(runs, target, **options)
     click.echo(json.dumps({"page": str(page), "figures": len(figures)}))
+
+
+@cli.command(
+    epilog="quasiattn evaluate runs/mlu-coda\n"
+    "quasiattn evaluate runs/mlu-coda --split validation --limit 1000\n"
+    "quasiattn evaluate runs/mine --data new.csv --columns text=review\n"
+    "quasiattn evaluate runs/mlu-coda --json\n"
+    "quasiattn evaluate runs/mlu-coda --record results/mlu.jsonl",
+)
+@RUN
+@click.option(
+    "--split",
+    shell_complete=names(("test", "validation", "train")),
+    help="Split of the data to measure on; default: test, or validation without a test file.",
+)
+@click.option(
+    "--data",
+    metavar="FILE",
+    help="Measure on this file instead; it has the form and the columns of the training data.",
+)
+@COLUMNS
+@click.option("--limit", type=COUNT, help="Number of examples; default: all.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+@click.option(
+    "--record", type=FILE, help="Add a row to this file of JSON lines, for a table of results."
+)
+@DATA_DIR
+def evaluate(
+    run: Path,
+    split: str | None,
+    data: str | None,
+    columns: str | None,
+    limit: int | None,
+    as_json: bool,
+    record: Path | None,
+    data_dir: Path,
+) -> None:
+    """Measure the finished run in folder RUN and save the metrics there.
+
+    Prints the metrics next to those of the most frequent class and of a bag of words, with 95%
+    intervals: Wilson's for shares, a bootstrap over the examples for other means.
+    """
+    if data is not None and split is not None:
+        raise click.UsageError("give either --split or --data FILE")
+    if columns and data is None:
+        raise click.UsageError("--columns needs --data FILE")
+    renamed = columns_of(columns) if columns else None
+    folder, made = finished_run(run, data_dir)
+    from keras_quasiattn.lab import training
+    from keras_quasiattn.lab.report.measured import Reached
+    from keras_quasiattn.lab.tasks.batches import FILE
+    from keras_quasiattn.lab.tasks.measured import flat_figures
+    from keras_quasiattn.lab.tasks.subtraction import subtraction
+
+    if split is None and data is None and made.measured_split != "test":
+        note = "the run has no test file: measuring on the validation split"
+        click.echo(f"{note}, which also chose the checkpoint", err=True)
+    part = FILE if data is not None else made.measured_split if split is None else split
+    name = part if data is None else data
+    with waiting(f"measuring {run} on {name}"):
+        if data is not None:
+            made.use_file(data, renamed)
+        else:
+            made.prepare()
+        model = folder.load_model(made)
+        measured = made.measure(model, part, limit)
+        negative = subtraction(made, model, part, limit, measured)
+        measured = measured._replace(figures={**measured.figures, **negative})
+    with waiting(f"measuring the baselines on {name}"):
+        baselines = _baselines(made, part, limit, data is not None)
+    reached = Reached(str(run), made, name, measured, baselines)
+    figures = {**measured.figures, **flat_figures(baselines)}
+    folder.write_metrics(name, figures)
+    if record is not None:
+        training.append_result(record, training.result_row(folder, name, figures))
+    if as_json:
+        whole = {"run": str(run), "split": name, **figures, "intervals": _intervals(reached)}
+        click.echo(json.dumps({**whole, **folder.noted}))
+    else:
+        click.echo(_tables(reached))
+    for line in made.doubts(measured.figures, baselines, name):
+        click.echo(line, err=True)
+
+
+def _baselines(made: "Task", part: str, limit: int | None, of_file: bool) -> Any:
+    """Return the baselines, which learn from the training data.
+
+    When measuring a file, the training data may be missing.
+    """
+    try:
+        if of_file and (missing := made.missing_data()):
+            raise UserError(missing)
+        made.prepare()
+        return made.measure_baselines(part, limit)
+    except UserError as error:
+        if not of_file:
+            raise
+        click.echo(f"no baselines to compare with: {error}", err=True)
+        return {}
+
+
+def _intervals(reached: "Reached") -> dict[str, list[float]]:
+    """Return the 95% intervals by the names of the figures."""
+    models = {"": reached.measured, **{f"{name}_": one for name, one in reached.baselines.items()}}
+    return {
+        f"{prefix}{figure}": list(interval)
+        for prefix, measured in models.items()
+        for figure in measured.figures
+        if (interval := reached.interval(measured, figure))
+    }
+
+
+def _tables(reached: "Reached") -> str:
+    """Return tables of metrics with baselines, of other metrics, and of metrics by class."""
+    from keras_quasiattn.lab.comparison.tables import aligned
+    from keras_quasiattn.lab.report.measured import beside_baselines, by_name, other_figures
+    from keras_quasiattn.report.token_table import readable
+
+    count = f"{reached.measured.examples:,} examples"
+    title = f"{reached.task.name}, {reached.split}: {count}; in parentheses, the 95% interval"
+    tables = [beside_baselines([reached]), other_figures([reached])[1:]]
+    for name, table in by_name(reached.measured.figures).items():
+        tables.append([[name, *table[0][1:]], *table[1:]])
+    cells = ([[readable(cell, _WIDEST) for cell in row] for row in rows] for rows in tables if rows)
+    return "\n\n".join([title, *map(aligned, cells)])
+
+
+@cli.command(
+    epilog="quasiattn predict runs/mlu-coda 'x=85,y=-52,y-x'\n"
+    "quasiattn predict runs/mlu-coda - < questions.txt\n"
+    "quasiattn predict runs/mine --data new.csv --columns text=review\n"
+    "quasiattn predict runs/mine --data my-test.tsv --errors mistakes.jsonl\n"
+    "quasiattn predict runs/multi30k 'Two dogs run.' --weights\n"
+    "quasiattn predict runs/snli $'A man plays a guitar.\\tA man makes music.'",
+)
+@RUN
+@click.argument("inputs", nargs=-1)
+@click.option(
+    "--data",
+    type=PATH,
+    help="Answer the rows of this table. With a column `label`, say if the answers are right.",
+)
+@COLUMNS
+@click.option(
+    "--errors",
+    type=FILE,
+    help="Write the wrong answers to this file of JSON lines, the most confident first.",
+)
+@click.option("--weights", is_flag=True, help="Give tokens and where the model looked, too.")
+def predict(
+    run: Path,
+    inputs: tuple[str, ...],
+    data: Path | None,
+    columns: str | None,
+    errors: Path | None,
+    weights: bool,
+) -> None:
+    """Print the answers of the finished run in folder RUN, one JSON object per input.
+
+    '-' reads inputs from standard input, one per line.
+    """
+    if bool(inputs) == bool(data):
+        raise click.UsageError("give either texts (or '-', for standard input) or --data FILE")
+    if data is None and (columns or errors):
+        raise click.UsageError("--columns and --errors need --data FILE")
+    if data is not None and not data.exists():
+        raise UserError(f"cannot read {data}: No such file or directory")
+    names = columns_of(columns) if columns else None
+    folder, made = finished_run(run)
+    rows: Rows = [(text, None) for text in lines_of(inputs)]
+    if data is not None:
+        rows = _rows_of(made, data, names)
+    answers = answers_to(folder, made, [text for text, _ in rows], explained=weights)
+    if data is not None:
+        _look_at_labels(data, answers, [label for _, label in rows if label])
+    if made.answer_names is not None and not weights:
+        answers = [{name: one[name] for name in made.answer_names} for one in answers]
+    answers = [_judged(one, label) for one, (_, label) in zip(answers, rows, strict=True)]
+    if errors is not None:
+        _write_errors(errors, answers)
+    for answer in answers:
+        click.echo(json.dumps(answer))
+
+
+@cli.command(
+    epilog="quasiattn show runs/trec 'What is the capital of Yugoslavia ?'\n"
+    "quasiattn show runs/trec - < texts.txt",
+)
+@RUN
+@click.argument("inputs", nargs=-1, required=True)
+def show(run: Path, inputs: tuple[str, ...]) -> None:
+    """Show the gate and weight that the finished run in folder RUN gives every token of a text.
+
+    For a Transformer, the weight is the mean that a token receives in the last layer. '-' reads
+    texts from standard input, one per line. `predict --weights` gives the answers as data.
+    """
+    folder, made = finished_run(run)
+    answers = answers_to(folder, made, lines_of(inputs))
+    from keras_quasiattn.lab.report.model_view import with_received
+    from keras_quasiattn.report import token_table
+
+    if any("tokens" not in answer for answer in answers):
+        raise UserError(
+            f"the answers of {run} have no tokens to show: use predict, or for the matrices "
+            f"quasiattn report {run} --to page.html --input TEXT"
+        )
+    model = folder.load_model(made)
+    for answer in answers:
+        click.echo(token_table(with_received(made, model, answer)))
+
+
+def answers_to(
+    folder: Any, made: "Task", inputs: Iterable[str], explained: bool = False
+) -> list[dict[str, Any]]:
+    """Return the answers of a finished run, after checking all inputs."""
+    texts = list(inputs)
+    for text in texts:
+        made.check_input(text)
+    with waiting("answering"):
+        return (made.explain if explained else made.predict)(folder.load_model(made), texts)
+
+
+def _rows_of(made: "Task", data: Path, names: dict[str, str] | None) -> Rows:
+    from keras_quasiattn.lab.data import read_inputs
+
+    if not made.input_columns:
+        raise UserError(
+            f"--data {str(data)!r}: task {made.name} answers no tables: "
+            "give its inputs as texts, or as lines of standard input"
+        )
+    known = made.options.data.get("columns") if names is None else names
+    return read_inputs(data, made.input_columns, known)
+
+
+def _look_at_labels(data: Path, answers: list[dict[str, Any]], labels: list[str]) -> None:
+    """Warn about labels that differ from each other or from a class only in case or spaces."""
+    from keras_quasiattn.lab.data.labelled_texts import warn_of_spellings
+
+    classes = dict.fromkeys((str(name) for one in answers[:1] for name in one["classes"]), 0)
+    counts = collections.Counter(label.strip() for label in labels)
+    warn_of_spellings(str(data), {**classes, **counts})
+
+
+def _judged(answer: dict[str, Any], label: str | None) -> dict[str, Any]:
+    """Return the answer, and whether it is right if the row has a label."""
+    if label is None or not label.strip():
+        return answer
+    return {**answer, "expected": label.strip(), "right": answer["label"] == label.strip()}
+
+
+def _write_errors(file: Path, answers: list[dict[str, Any]]) -> None:
+    judged = [answer for answer in answers if "right" in answer]
+    if not judged:
+        raise UserError("--errors needs a column `label` in the table")
+    wrong = sorted(
+        (answer for answer in judged if not answer["right"]),
+        key=lambda answer: -max(answer["probabilities"]),
+    )
+    write_json_lines(file, wrong)
+    click.echo(f"{len(wrong)} of {len(judged)} answers are wrong: see {file}", err=True)

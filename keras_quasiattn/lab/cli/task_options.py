@@ -10,8 +10,12 @@ import click
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab import tasks
-from keras_quasiattn.lab.cli.arguments import COLUMNS, DATA_DIR, PATH, assignments, columns_of
-from keras_quasiattn.lab.cli.completion import (
+from keras_quasiattn.lab.cli.arguments import (
+    COLUMNS,
+    DATA_DIR,
+    PATH,
+    assignments,
+    columns_of,
     complete_model,
     complete_option,
     complete_preset,

@@ -1,6 +1,7 @@
 """Train and measure the missing runs of plans or tables, several at once; report progress."""
 
 import dataclasses
+import itertools
 import os
 import statistics
 import time
@@ -8,11 +9,17 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.comparison.experiments import Row, Table, wants_vectors
+from keras_quasiattn.lab.comparison.experiments import (
+    Record,
+    Row,
+    Table,
+    read_records,
+    wants_vectors,
+)
 from keras_quasiattn.lab.comparison.jobs import do
 from keras_quasiattn.lab.comparison.plan import Job, Plan, Point
-from keras_quasiattn.lab.comparison.records import Record, read_records
 from keras_quasiattn.lab.comparison.workers import Failed, Lost, run_jobs
+from keras_quasiattn.lab.tasks.preset import SPLITS
 from keras_quasiattn.lab.training import RunFolder, append_result
 from keras_quasiattn.lab.training.progress import Progress, duration
 
@@ -118,9 +125,6 @@ def usual_processes() -> int:
     return max(1, min(cores, int(free / _MEMORY)))
 
 
-_SPLITS = ("train", "validation", "test")
-
-
 def train_tables(
     tables: Sequence[Table],
     runs: str | Path,
@@ -138,7 +142,7 @@ def train_tables(
     """
     runs = Path(runs)
     for table in tables:
-        if table.split not in _SPLITS:
+        if table.split not in SPLITS:
             raise UserError(
                 f"table {table.name!r} is measured on {table.split!r}, which is not a split of "
                 "data: show it with --show"
@@ -146,31 +150,23 @@ def train_tables(
         if vectors is None and any(row.model and wants_vectors(row) for row in table.rows):
             raise UserError(f"the models of table {table.name!r} read words: add --vectors FILE")
     records = {file: read_records(file) for file in {table.records for table in tables}}
-    processes = processes or usual_processes()
 
     def path_of(row: Row, point: Point, seed: int) -> Path:
         return runs / row.with_settings(point).run(seed)
 
     chosen = None if vectors is None else str(vectors)
     like = Job(items=runs / "items", data_dir=Path(data_dir), command=tuple(command))
-    plans = [
-        Plan(
-            table,
-            records[table.records],
-            path_of,
-            chosen,
-            dataclasses.replace(like, policy=table.policy),
-        )
-        for table in tables
-    ]
-
+    plans = []
+    for table in tables:
+        job = dataclasses.replace(like, policy=table.policy)
+        plans.append(Plan(table, records[table.records], path_of, chosen, job))
     times = _times(records)
     with Progress(progress) as shown:
         runs.mkdir(parents=True, exist_ok=True)
         Engine(
             plans,
             lambda row: times.get((row.task, row.preset, row.model)),
-            processes=processes,
+            processes=processes or usual_processes(),
             log=runs / "processes.log",
             shown=shown,
         ).run()
@@ -180,9 +176,8 @@ def train_tables(
 def _times(records: Mapping[Path, Sequence[Record]]) -> dict[tuple[str, str, str], float]:
     """Return the median time of recorded runs of a model on some data, in seconds."""
     found: dict[tuple[str, str, str], list[float]] = {}
-    for rows in records.values():
-        for row in rows:
-            if "seconds" in row:
-                key = row["task"], row["preset"], row["model"]
-                found.setdefault(key, []).append(row["seconds"])
+    for row in itertools.chain(*records.values()):
+        if "seconds" in row:
+            key = row["task"], row["preset"], row["model"]
+            found.setdefault(key, []).append(row["seconds"])
     return {key: statistics.median(seconds) for key, seconds in found.items()}

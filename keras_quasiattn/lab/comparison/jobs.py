@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.files import atomic_file
+from keras_quasiattn.files import write
 from keras_quasiattn.lab import tasks
 from keras_quasiattn.lab.comparison.plan import Job
 from keras_quasiattn.lab.tasks import Task
@@ -66,8 +66,7 @@ def write_items(file: Path, scores: np.ndarray) -> None:
     """Write the scores (items,) of a run, as float32 in NumPy's format."""
     content = io.BytesIO()
     np.save(content, np.asarray(scores, np.float32))
-    with atomic_file(file) as temporary:
-        temporary.write_bytes(content.getvalue())
+    write(file, content.getvalue())
 
 
 def read_items(files: Iterable[tuple[int, Path]]) -> dict[int, np.ndarray]:

@@ -110,15 +110,13 @@ def compare(
         _check_data(data, argument)
     if validation_data is not None:
         _check_data(validation_data, "validation_data")
-    trial = _Trial(build, fit_data, metric, validation_data, fit_options)
     say = progress or (lambda line: None)
-    entries = []
-    for name in names:
-        entry = Entry(name)
-        entries.append(entry)
+    trial = _Trial(build, fit_data, metric, larger_is_better, validation_data, fit_options, say)
+    entries = [Entry(name) for name in names]
+    for name, entry in zip(names, entries, strict=True):
         costs: dict[str, list[float]] = {"step": [], "answer": [], "weights": []}
         try:
-            rate = trial.best_rate(name, rates, say, larger_is_better)
+            rate = trial.best_rate(name, rates)
         except Exception as error:  # any model may fail in any way
             entry.errors[0] = _said(error)
             say(f"{name}: failed: {entry.errors[0]}")
@@ -143,7 +141,7 @@ def compare(
             say(f"{name}, seed {seed}: {trial.figure} {figure:.4f}")
         entry.costs = {cost: statistics.median(found) for cost, found in costs.items() if found}
     title = f"{', '.join(names)}: {trial.figure or 'no figure'}"
-    return Comparison(title, trial.figure, entries, baseline, trial.sign(larger_is_better))
+    return Comparison(title, trial.figure, entries, baseline, trial.sign)
 
 
 def _check_data(data: Any, argument: str) -> None:
@@ -170,25 +168,29 @@ class _Trial:
     """Build, fit and measure one model after another."""
 
     def __init__(
-        self, build: Any, fit_data: Any, metric: Any, validation_data: Any, fit_options: Any
+        self,
+        build: Any,
+        fit_data: Any,
+        metric: Any,
+        larger_is_better: bool | None,
+        validation_data: Any,
+        fit_options: Any,
+        say: Callable[[str], None],
     ) -> None:
         self._build, self._fit_data, self._metric = build, fit_data, metric
-        self._validation_data, self._fit_options = validation_data, fit_options
+        self._larger_is_better, self._validation_data = larger_is_better, validation_data
+        self._fit_options, self._say = fit_options, say
         self.figure = ""
 
-    def sign(self, larger_is_better: bool | None) -> int:
-        """Return 1 if larger values are better, −1 if smaller ones are."""
-        if larger_is_better is None:
-            larger_is_better = not any(word in self.figure for word in _SMALLEST)
-        return 1 if larger_is_better else -1
+    @property
+    def sign(self) -> int:
+        """1 if larger values are better, −1 if smaller ones are."""
+        larger = self._larger_is_better
+        if larger is None:
+            larger = not any(word in self.figure for word in _SMALLEST)
+        return 1 if larger else -1
 
-    def best_rate(
-        self,
-        name: str,
-        rates: Sequence[float],
-        say: Callable[[str], None],
-        larger_is_better: bool | None,
-    ) -> float | None:
+    def best_rate(self, name: str, rates: Sequence[float]) -> float | None:
         """Return the best rate on the validation data; None for the model's own."""
         if len(rates) < 2:
             return rates[0] if rates else None
@@ -198,11 +200,11 @@ class _Trial:
             try:
                 figure, _ = self.measured(model, self._validation_data)
             except FloatingPointError as error:
-                say(f"{name} at the rate {rate:g}: {error}")
+                self._say(f"{name} at the rate {rate:g}: {error}")
                 figures.append(-np.inf)
                 continue
-            figures.append(self.sign(larger_is_better) * figure)
-            say(f"{name} at the rate {rate:g}: validation {self.figure} {figure:.4f}")
+            figures.append(self.sign * figure)
+            self._say(f"{name} at the rate {rate:g}: validation {self.figure} {figure:.4f}")
         if not np.isfinite(figures).any():
             raise FloatingPointError(_NAN)
         return rates[int(np.argmax(figures))]
@@ -254,10 +256,8 @@ class _Trial:
         named = dict(zip(("x", "y", "sample_weight"), parts, strict=False))
         figures = model.evaluate(**named, return_dict=True, verbose=0)
         if metric not in figures:
-            known = ", ".join(sorted(figures))
-            raise ValueError(
-                f"`metric` must be one of {known}, or a function. Received: {metric!r}"
-            )
+            known = f"{', '.join(sorted(figures))}, or a function"
+            raise ValueError(f"`metric` must be one of {known}. Received: {metric!r}")
         if np.isnan(figures[metric]):
             raise FloatingPointError(_NAN)
         return float(figures[metric]), None

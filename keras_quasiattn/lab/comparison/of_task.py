@@ -8,14 +8,13 @@ from typing import Any
 
 from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.files import atomic_file, read_json, write_json
+from keras_quasiattn.files import begun, read_json, write, write_json
 from keras_quasiattn.lab.comparison.compared import Comparison, Entry
 from keras_quasiattn.lab.comparison.engine import Engine, usual_processes
-from keras_quasiattn.lab.comparison.experiments import Figure, Row, Table
+from keras_quasiattn.lab.comparison.experiments import Figure, Row, Table, read_records
 from keras_quasiattn.lab.comparison.jobs import do, read_items, write_items
 from keras_quasiattn.lab.comparison.page import side_by_side
 from keras_quasiattn.lab.comparison.plan import Job, Plan, Point
-from keras_quasiattn.lab.comparison.records import read_records
 from keras_quasiattn.lab.comparison.workers import Failed, Lost, run_jobs
 from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.tasks.attention_options import BASELINE, models_with_attention
@@ -111,25 +110,16 @@ def _checked(task: Task, attentions: Sequence[str]) -> list[str]:
 
 def _begin(folder: Path, task: Task, split: str) -> None:
     """Write the description of the comparison to a new folder, or check that of an existing one."""
-    file = folder / _ABOUT
     about = {**task.config(), "task": task.name, "split": split, "data": task.describe_data()}
     about = json.loads(json.dumps(about))
-    if file.exists():
-        begun = read_json(file)
-        begun |= begun.get("options") or {}
-        now = {**about, **about["options"]}
-        differing = [
-            name for name, value in now.items() if name != "options" and begun.get(name) != value
-        ]
-        if differing:
-            raise UserError(
-                f"{folder} holds a comparison with another {', '.join(differing)}: "
-                "give the same options or a new folder"
-            )
-        return
-    if folder.exists() and any(not one.name.startswith(".") for one in folder.iterdir()):
-        raise UserError(f"{folder} holds other files but no comparison: name a new folder")
-    write_json(file, about)
+    former = begun(folder, _ABOUT, about, "comparison")
+    former |= former.get("options") or {}
+    now = {**about, **about["options"], "options": former.get("options")}
+    if differing := [name for name, value in now.items() if former.get(name) != value]:
+        raise UserError(
+            f"{folder} holds a comparison with another {', '.join(differing)}: "
+            "give the same options or a new folder"
+        )
 
 
 class _Work:
@@ -283,13 +273,11 @@ class _Work:
             text = self._task.texts(self._table.split, 1)[0]
         except UserError:
             text = self._task.example
-        jobs = [
-            self._job(
-                "examples", row, path=self._plan.run_of(row, min(records)).path, texts=(text,)
-            )
-            for row in self._plan.rows
-            if (records := self._plan.records(row))
-        ]
+        jobs = []
+        for row in self._plan.rows:
+            if records := self._plan.records(row):
+                path = self._plan.run_of(row, min(records)).path
+                jobs.append(self._job("examples", row, path=path, texts=(text,)))
         with self._shown.busy("drawing the matrices"):
             results = list(self._do(jobs))
         found = {job.row.name: one[0] for job, one in results if isinstance(one, list) and one}
@@ -304,12 +292,9 @@ class _Work:
         except UserError as error:
             self._shown.say(f"no page: {error}")
         for name, text in texts.items():
-            with atomic_file(self._folder / name) as temporary:
-                temporary.write_text(text, encoding="utf-8", errors="replace")
-        if comparison.best is not None:
-            self._link_best(comparison.best)
-
-    def _link_best(self, entry: Entry) -> None:
+            write(self._folder / name, text)
+        if (entry := comparison.best) is None:
+            return
         row = next(row for row in self._plan.rows if row.name == entry.name)
 
         def validated(seed: int) -> float:
@@ -329,6 +314,5 @@ def _written_assets(task: Task, folder: Path) -> Path | None:
     if not task.learns_only_assets:
         return None
     for name, content in task.assets().items():
-        with atomic_file(folder / name) as temporary:
-            temporary.write_bytes(content)
+        write(folder / name, content)
     return folder

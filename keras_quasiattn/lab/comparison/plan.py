@@ -6,8 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_quasiattn.lab.comparison.experiments import Row, Table, wants_vectors
-from keras_quasiattn.lab.comparison.records import VECTORS, Record, by_key
+from keras_quasiattn.lab.comparison.experiments import (
+    VECTORS,
+    Record,
+    Row,
+    Table,
+    by_key,
+    wants_vectors,
+)
 
 Point = Mapping[str, Any]
 

@@ -1,20 +1,27 @@
 """The results of a table, one line per row, and their format for a terminal and as Markdown."""
 
 import dataclasses
+import itertools
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.comparison.experiments import Figure, Row, Table
-from keras_quasiattn.lab.comparison.records import Key, Record, by_key, key_of, read_records
+from keras_quasiattn.lab.comparison.experiments import (
+    Figure,
+    Key,
+    Record,
+    Row,
+    Table,
+    by_key,
+    key_of,
+    read_records,
+)
 
 if TYPE_CHECKING:
     from keras_quasiattn.lab.comparison.differences import Difference
-
-from collections.abc import Iterator
 
 # The baselines, and the names of their metrics in a record.
 BASELINES: Final = {"bag of words": "bag_of_words", "majority": "majority"}
@@ -24,6 +31,7 @@ _OF_RUNS: Final[Mapping[str, type]] = {
     **{"model": str, "seed": int, "options": dict, "command": str},
 }
 ENOUGH: Final = 3  # fewest seeds for a ranking
+FEW: Final = "\\* fewer than three seeds, which rank nothing."
 
 
 class Spread(NamedTuple):
@@ -87,11 +95,9 @@ def outcome(table: Table, recorded: Recorded) -> list[Line]:
     for place, line in enumerate(lines):
         other = by_name.get((line.row.preset, line.row.against))
         if line.row.against and other:
-            seeds = [
-                seed
-                for seed in sorted(line.runs.keys() & other.runs.keys())
-                if _measured(line.runs[seed], figure) and _measured(other.runs[seed], figure)
-            ]
+            both = sorted(line.runs.keys() & other.runs.keys())
+            pairs = (line.runs, other.runs)
+            seeds = [s for s in both if all(_measured(runs[s], figure) for runs in pairs)]
             ours, theirs = (
                 np.array([one.runs[seed][figure.name] / figure.divisor for seed in seeds])
                 for one in (line, other)
@@ -124,12 +130,8 @@ def _baselines(
 ) -> dict[str, float]:
     """Return the metrics of the baselines on the row's data."""
     figure = table.main
-    beside = [
-        record
-        for record in recorded.baselines
-        if [record.get(name) for name in ("task", "preset", "split")]
-        == [row.task, row.preset, table.split]
-    ]
+    names, own = ("task", "preset", "split"), [row.task, row.preset, table.split]
+    beside = [one for one in recorded.baselines if [one.get(name) for name in names] == own]
     found = {}
     for record in [*beside, *runs.values()]:
         for name, prefix in BASELINES.items():
@@ -150,23 +152,6 @@ def _spread(runs: Iterable[Record], figure: Figure) -> Spread | None:
         return Spread(math.nan, math.nan, len(values))
     deviation = statistics.stdev(values) if len(values) > 1 else None
     return Spread(statistics.mean(values), deviation, len(values))
-
-
-def grid(table: Table, row: Row, recorded: Recorded) -> list[tuple[dict[str, Any], Spread | None]]:
-    """Return the validation metric of each combination for a row; None where it has no run."""
-    figure = table.figure_called(table.choose)
-    return [
-        (
-            point,
-            _spread(
-                recorded.found.get(row.with_settings(point).key("validation"), {}).values(), figure
-            ),
-        )
-        for point in table.points()
-    ]
-
-
-FEW: Final = "\\* fewer than three seeds, which rank nothing."
 
 
 def markdown(table: Table, lines: Sequence[Line]) -> str:
@@ -190,7 +175,7 @@ def terminal(table: Table, recorded: Recorded) -> str:
             table.note,
             aligned(_cells(table, lines)),
             FEW.removeprefix("\\") if few(lines) else "",
-            *_chosen(table, recorded),
+            *_chosen(table, lines, recorded),
         )
         if part
     )
@@ -235,26 +220,22 @@ def _row(table: Table, line: Line, over: str) -> dict[str, str]:
     }
 
 
-def _chosen(table: Table, recorded: Recorded) -> Iterator[str]:
+def _chosen(table: Table, lines: Sequence[Line], recorded: Recorded) -> Iterator[str]:
     """Return the validation metrics of the grid, if there is one, with the choices marked."""
     if not table.grid:
         return
     yield f"chosen by {table.choose} of validation data:"
-    digits = table.figure_called(table.choose).digits
+    figure = table.figure_called(table.choose)
     rows = []
-    for line in outcome(table, recorded):
-        if not line.row.model:
-            continue
-        for point, spread in grid(table, line.row, recorded):
-            mark = "chosen" if point == line.settings else ""
-            value = "not run" if spread is None else spread.text(digits)
-            seeds = "" if spread is None else str(spread.seeds)
-            rows.append([f"  {line.row.name}", line.row.preset, _words(point), value, seeds, mark])
+    for line, point in itertools.product((one for one in lines if one.row.model), table.points()):
+        runs = recorded.found.get(line.row.with_settings(point).key("validation"), {})
+        spread = _spread(runs.values(), figure)
+        words = ", ".join(f"{name.split('.', 1)[1]}={value}" for name, value in point.items())
+        value = "not run" if spread is None else spread.text(figure.digits)
+        seeds = "" if spread is None else str(spread.seeds)
+        mark = "chosen" if point == line.settings else ""
+        rows.append([f"  {line.row.name}", line.row.preset, words, value, seeds, mark])
     yield aligned(rows)
-
-
-def _words(point: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name.split('.', 1)[1]}={value}" for name, value in point.items())
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:

@@ -122,17 +122,7 @@ class ArithmeticGrammar:
         return max(len(str(self.low)), len(str(self.high - 1)))
 
     def parse(self, text: str | bytes) -> Expression:
-        """Parse one expression.
-
-        Args:
-            text: the expression; bytes are read as ASCII.
-
-        Returns:
-            The assigned values and the operation.
-
-        Raises:
-            UserError: the text is not an expression of this grammar.
-        """
+        """Parse one expression; a text that is none of this grammar is a `UserError`."""
         # Latin-1 decodes every byte and the pattern is ASCII, so invalid UTF-8 does not match.
         match = _PATTERN.fullmatch(text.decode("latin-1") if isinstance(text, bytes) else text)
         if match is None:
@@ -182,9 +172,6 @@ class ArithmeticMluConfig(tfds.core.BuilderConfig):
             operator), as in the paper's data; "all" writes all eight, for ranges with too few
             expressions to learn from.
         seed: determines the drawn forms and the order of the examples.
-
-    Raises:
-        ValueError: a setting is unknown, or the range is too small to split or too large to number.
     """
 
     name: str = ""

@@ -17,15 +17,9 @@ _POOL = 50  # batches sorted by length: a smaller pool mixes more, a larger one 
 def split_reader(builder: tfds.core.DatasetBuilder, split: str) -> ExamplesFrom:
     """Return the `examples_from` of `training_batches` for a prepared TFDS split.
 
-    TFDS opens the right file at the right record, so the last example is reached as fast as the
-    first. `dataset.skip` would parse every example that it skips.
-
-    Args:
-        builder: a builder whose data are prepared.
-        split: name of the split.
-
-    Returns:
-        A function from the index of the first wanted example to a dataset that starts there.
+    It takes the index of the first wanted example. TFDS opens the right file at the right record,
+    so the last example is reached as fast as the first; `dataset.skip` would parse every example
+    that it skips.
     """
     # TFDS's automatic cache would read from the first example.
     config = tfds.ReadConfig(try_autocache=False)
@@ -70,9 +64,6 @@ def training_batches(
         shuffle_buffer: examples per window, held in memory.
         length_key: key of the examples' integer lengths; None ignores lengths. With it, the window
             must hold the whole set or a multiple of the batch size.
-
-    Returns:
-        An infinite dataset of encoded batches.
 
     Raises:
         ValueError: an argument is out of range, the cardinality is unknown, or the set is smaller
@@ -136,15 +127,9 @@ def training_batches(
 def evaluation_batches(
     examples: tf.data.Dataset, *, batch_size: int, encode: Encode
 ) -> tf.data.Dataset:
-    """Return batches of all examples, once and in order; the last batch may be smaller.
+    """Return batches of all single examples, once and in order; the last batch may be smaller.
 
-    Args:
-        examples: single examples.
-        batch_size: examples per batch.
-        encode: as for `training_batches`.
-
-    Returns:
-        A finite dataset of encoded batches.
+    `encode` is as for `training_batches`.
 
     >>> batches = evaluation_batches(
     ...     tf.data.Dataset.range(3), batch_size=2, encode=lambda batch: batch
@@ -191,9 +176,6 @@ def token_batches(
         row_multiple: the number of examples in a batch is a multiple of this, so that replicas
             share it evenly.
 
-    Returns:
-        An infinite dataset of encoded batches.
-
     Raises:
         ValueError: an argument is out of range, or there are fewer than `row_multiple` examples.
 
@@ -238,12 +220,8 @@ def evaluation_token_batches(
 ) -> tf.data.Dataset:
     """Return the batches of `token_batches` over one pass, short examples first.
 
-    The shortest examples, fewer than `row_multiple`, are left out.
-
-    Arguments and errors are as in `token_batches`.
-
-    Returns:
-        A finite dataset of encoded batches.
+    The shortest examples, fewer than `row_multiple`, are left out. Arguments and errors are as in
+    `token_batches`.
 
     >>> columns = {"text": np.array([b"a", b"b c d e f", b"g h"], object)}
     >>> settings = dict(
@@ -265,15 +243,9 @@ def evaluation_token_batches(
 def fill_last_batch(order: np.ndarray, batch_size: int) -> tuple[np.ndarray, np.ndarray]:
     """Repeat rows with weight 0 to let replicas share every batch evenly.
 
-    The other weights compensate for this: the weighted mean over all batches is the mean over the
-    original rows.
-
-    Args:
-        order: int (rows,), the rows in their order, at least one.
-        batch_size: examples per batch.
-
-    Returns:
-        The rows and their float32 weights, both of a length that `batch_size` divides.
+    `order` (rows,) has at least one row. The result has the rows and their float32 weights, both of
+    a length that `batch_size` divides. The other weights compensate for the repeated rows: the
+    weighted mean over all batches is the mean over the original rows.
 
     >>> fill_last_batch(np.array([1, 0, 2]), 2)
     (array([1, 0, 2, 1]), array([1.3333334, 1.3333334, 1.3333334, 0.       ], dtype=float32))

@@ -19,6 +19,11 @@ from keras_quasiattn.lab.data.table_files import read_table
 _SPLIT_KEY = 17  # the same for all seeds, so a text is held out in every run or in none
 # Read one file after another, so that the order is the same on every machine.
 IN_ORDER = tfds.ReadConfig(interleave_cycle_length=1, try_autocache=False)
+# For `counted_letters`.
+_LETTERS = np.array(list("abcdefghijkl"))
+_MOST = 5  # the largest count
+_LENGTHS = (6, 16)  # letters of the shortest and of the longest text
+_ROWS = {"train": 4000, "validation": 1000, "test": 2000}
 
 
 _Self = TypeVar("_Self", bound="Examples")
@@ -153,14 +158,7 @@ def texts_from_tfds(
     label_key: str,
     splits: Sequence[str],
 ) -> LabelledTextSet[LabelledTexts]:
-    """Read the splits of a prepared TFDS builder.
-
-    Args:
-        builder: a builder whose data are prepared.
-        text_keys: the features that form the text; a space joins them.
-        label_key: the feature of the class.
-        splits: names of the splits.
-    """
+    """Read splits of a prepared TFDS builder; a space joins the features that form the text."""
     read = {}
     for split in splits:
         *parts, labels = columns_from_tfds(builder, split, (*text_keys, label_key))
@@ -198,9 +196,8 @@ def texts_from_files(
         DataWarning: labels of the training file differ only in case or spaces.
     """
     rows = {split: _rows(file, names) for split, file in files.items()}
-    classes, labels = number_labels(
-        {split: labels for split, (_, labels) in rows.items()}, str(files["train"])
-    )
+    given = {split: labels for split, (_, labels) in rows.items()}
+    classes, labels = number_labels(given, str(files["train"]))
     splits = {split: LabelledTexts(texts, labels[split]) for split, (texts, _) in rows.items()}
     return LabelledTextSet(classes, splits, files_version(files.values()))
 
@@ -243,9 +240,8 @@ def number_labels(
     warn_of_spellings(train_file, names)
     numeric = all(re.fullmatch(r"-?\d{1,18}", name) for name in names)
     classes = tuple(sorted(names, key=lambda name: (int(name) if numeric else 0, name)))
-    return classes, {
-        split: numbers_of(rows, classes, f"text of {train_file}") for split, rows in labels.items()
-    }
+    known = f"text of {train_file}"
+    return classes, {split: numbers_of(rows, classes, known) for split, rows in labels.items()}
 
 
 def numbers_of(labels: Sequence[tuple[str, str]], classes: Sequence[str], known: str) -> np.ndarray:
@@ -298,24 +294,11 @@ def text_array(texts: Iterable[bytes]) -> np.ndarray:
     return array
 
 
-_LETTERS = np.array(list("abcdefghijkl"))
-_MOST = 5  # the largest count
-_LENGTHS = (6, 16)  # letters of the shortest and of the longest text
-_ROWS = {"train": 4000, "validation": 1000, "test": 2000}
-
-
 def counted_letters(seed: int = 0) -> LabelledTextSet[LabelledTexts]:
     """Generate texts such as "b a f b c b", whose class, "3", counts their most frequent letter.
 
     A sum over equal letters yields the count; an average over the text does not. The splits share
-    no text.
-
-    Args:
-        seed: determines the texts.
-
-    Returns:
-        The splits "train" (4,000 texts), "validation" (1,000) and "test" (2,000); every class is
-        equally frequent in each.
+    no text, and every class is equally frequent in each.
 
     >>> some = counted_letters()
     >>> some.classes, {name: len(split) for name, split in some.splits.items()}
@@ -325,8 +308,7 @@ def counted_letters(seed: int = 0) -> LabelledTextSet[LabelledTexts]:
     rows: dict[bytes, int] = {}  # in the order of their classes: 0, 1, 2, 3, 4, 0, …
     while len(rows) < sum(_ROWS.values()):
         label = len(rows) % _MOST
-        text = _text(random, label + 1)
-        rows.setdefault(text, label)
+        rows.setdefault(_text(random, label + 1), label)
     texts, labels = text_array(rows), np.array(list(rows.values()), np.int64)
     splits, start = {}, 0
     for name, size in _ROWS.items():

@@ -46,9 +46,6 @@ def parallel_from_tfds(
         splits: the builder's split for each split of the set.
         source: the language to translate from.
         target: the language to translate into.
-
-    Raises:
-        UserError: the builder lacks one of the languages, or a split has no usable pair.
     """
     for language in (source, target):
         if language not in builder.info.features:
@@ -65,20 +62,14 @@ def parallel_from_tfds(
 def parallel_from_files(files: Mapping[str, tuple[str | Path, str | Path]]) -> ParallelTextSet:
     """Read the user's files of one text per line; drop and count pairs in which a text is empty.
 
-    Args:
-        files: by split, the file of source texts and the file of target texts; each may be
-            compressed (.gz, .xz).
-
-    Raises:
-        UserError: a file cannot be read, the two files differ in their number of lines, or a split
-            has no usable pair.
+    `files` has the file of source texts and the file of target texts, by split; each may be
+    compressed (.gz, .xz).
     """
     read = {}
     for split, (source, target) in files.items():
         rows = [row for _, row in read_parallel({"source": source, "target": target})]
-        read[split] = ParallelTexts(
-            *(text_array(row[side].encode() for row in rows) for side in ("source", "target"))
-        )
+        texts = (text_array(row[side].encode() for row in rows) for side in ("source", "target"))
+        read[split] = ParallelTexts(*texts)
     sides = itertools.chain.from_iterable(files.values())
     return _without_empty_texts(read, files_version(sides))
 
@@ -88,14 +79,8 @@ def without_long_pairs(
 ) -> ParallelTextSet:
     """Remove the training pairs in which a text is too long; leave the other splits as they are.
 
-    Args:
-        texts: the set; the result's `dropped` includes the removed pairs.
-        source_lengths: number of tokens of each source text of the training split.
-        target_lengths: the same of target texts.
-        limit: maximum number of tokens in a text.
-
-    Raises:
-        UserError: every training pair is too long.
+    The result's `dropped` includes the removed pairs. The lengths are numbers of tokens of each
+    text of the training split; at most `limit` are allowed.
     """
     train = texts.splits["train"]
     short = train.where(np.maximum(source_lengths, target_lengths) <= limit)
@@ -111,12 +96,9 @@ def without_long_pairs(
 def _without_empty_texts(read: Mapping[str, ParallelTexts], version: str) -> ParallelTextSet:
     splits, dropped = {}, {}
     for split, pairs in read.items():
-        full = np.array(
-            [
-                all(side.decode("utf-8", "replace").strip() for side in pair)
-                for pair in zip(pairs.source, pairs.target, strict=True)
-            ]
-        )
+        both = zip(pairs.source, pairs.target, strict=True)
+        is_full = (all(side.decode("utf-8", "replace").strip() for side in pair) for pair in both)
+        full = np.array(list(is_full))
         if not full.any():
             raise UserError(
                 f"the {split} split of {version} has no usable pair: in every pair, a text is empty"

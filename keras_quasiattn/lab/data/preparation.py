@@ -32,9 +32,6 @@ def prepare(
             writing, because a builder inspects the disk at creation.
         data_dir: the folder in which the builder keeps its data.
 
-    Returns:
-        The builder, with its data prepared.
-
     Raises:
         UserError: the folder cannot be written, the disk is full, or the data cannot be downloaded.
     """
@@ -72,11 +69,9 @@ def info_of_texts(
 
 
 def pending_download(builder: tfds.core.DatasetBuilder) -> str:
-    """Return a description of the download that is needed to prepare the data.
+    """Describe the download that is needed, such as "trec (0.3 MiB from cogcomp.org)".
 
-    Returns:
-        A text such as "trec (0.3 MiB from cogcomp.org)"; "" if the data are prepared, are generated
-        or come from the user's files.
+    The text is empty if the data are prepared, are generated or come from the user's files.
     """
     urls = builder.url_infos
     if builder.is_prepared() or not urls:

@@ -92,13 +92,9 @@ def reading_texts(questions: Iterable[Question]) -> ReadingTexts:
     answers = np.empty(len(rows), object)
     answers[:] = [tuple(row.answers) or ("",) for row in rows]
     spans = np.array([_span(row) for row in rows], np.int64).reshape(-1, 2)
-    return ReadingTexts(
-        text_array(_encoded(row.question) for row in rows),
-        text_array(_encoded(row.context) for row in rows),
-        answers,
-        spans[:, 0],
-        spans[:, 1],
-    )
+    asked = text_array(_encoded(row.question) for row in rows)
+    passages = text_array(_encoded(row.context) for row in rows)
+    return ReadingTexts(asked, passages, answers, spans[:, 0], spans[:, 1])
 
 
 def questions_from_tfds(
@@ -106,11 +102,8 @@ def questions_from_tfds(
 ) -> LabelledTextSet[ReadingTexts]:
     """Read the splits of a prepared TFDS builder, `QuestionCorpus` or TFDS's own `squad`.
 
-    Training questions whose passage contains no answer are dropped and counted.
-
-    Args:
-        builder: a builder whose data are prepared.
-        splits: the builder's split for each split of the set, such as {"test": "validation"}.
+    Training questions whose passage contains no answer are dropped and counted. `splits` has the
+    builder's split for each split of the set, such as {"test": "validation"}.
     """
 
     def questions(split: str) -> Iterator[Question]:
@@ -133,15 +126,8 @@ def questions_from_files(files: Mapping[str, str | Path]) -> LabelledTextSet[Rea
     SQuAD 1.1, SQuAD 2.0 and both forms that the library `datasets` writes are accepted. A line has
     `question`, `context` or `passages`, `answers` and optionally `answer_start`. Training questions
     whose passage contains no answer are dropped and counted; in the other splits, the right answer
-    to a question without one is "".
-
-    Args:
-        files: the file of each split, by the split's name; it may be compressed (.gz, .xz).
-
-    Raises:
-        UserError: a file has another format, a question is empty, or an answer is not at its start
-            position (the message names file and record); or no training passage contains its
-            answer.
+    to a question without one is "". `files` has the file of each split, which may be compressed
+    (.gz, .xz). Errors name file and record.
     """
     read = {split: questions_from_file(file) for split, file in files.items()}
     return _answerable(read, files_version(files.values()))
@@ -261,10 +247,8 @@ def read_quasar(questions: Path, contexts: Path) -> Iterator[Question]:
                     f"{place}: 'contexts' must be a list of [score, text] pairs; "
                     f"got {found.get('contexts')!r:.60}"
                 ) from None
-            yield _question(
-                *(f"{questions}, record {number}", row["uid"], row.get("question")),
-                *(context, [row.get("answer")]),
-            )
+            place, answers = f"{questions}, record {number}", [row.get("answer")]
+            yield _question(place, row["uid"], row.get("question"), context, answers)
 
 
 def read_search_qa(folder: Path) -> Iterator[Question]:
@@ -316,18 +300,11 @@ def _rows(value: Any) -> Iterator[Any]:
 
 
 def _question_of_row(place: str, row: Any, number: str) -> Question:
+    """Return a question from any of the accepted forms of answers and their starts."""
     if not isinstance(row, dict):
         raise TypeError(f"{row!r} is not a question")
     context = _joined(place, row["passages"] if "passages" in row else [row.get("context")])
-    answers, starts = _answers(row)
-    return _question(place, row.get("id", number), row.get("question"), context, answers, starts)
-
-
-def _answers(row: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return a question's answers, and their starts or None, from any of the accepted forms."""
-    if row.get("is_impossible") is True:
-        return [], None
-    answers: Any = row["answers"]
+    answers: Any = [] if row.get("is_impossible") is True else row["answers"]
     starts = row.get("answer_start")
     if isinstance(answers, dict):
         answers, starts = answers.get("text"), answers.get("answer_start")
@@ -335,7 +312,8 @@ def _answers(row: Mapping[str, Any]) -> tuple[Any, Any]:
         starts = [one.get("answer_start") for one in answers]
         starts = None if starts == [None] * len(answers) else starts
         answers = [one.get("text") for one in answers]
-    return answers, starts if answers else None
+    starts = starts if answers else None
+    return _question(place, row.get("id", number), row.get("question"), context, answers, starts)
 
 
 def _joined(place: str, passages: Any) -> str:

@@ -61,11 +61,11 @@ def read_table(
     """
     csv.field_size_limit(2**31 - 1)  # for this process; the default rejects texts over 128 KiB
     file, names = Path(file), names or {}
+    known, our_names = (*columns, *optional), dict[str, str]()
     for column in names:
-        if column not in (*columns, *optional):
-            raise UserError.unknown("column", column, (*columns, *optional))
-    our_names: dict[str, str] = {}
-    for column in (*columns, *optional):
+        if column not in known:
+            raise UserError.unknown("column", column, known)
+    for column in known:
         name = names.get(column, column)
         if name in our_names:
             raise UserError(
@@ -82,17 +82,15 @@ def read_table(
         elif form == ".parquet":
             rows = _typed_rows(file, _parquet_rows(file, [*columns, *optional]), columns, optional)
         else:
-            if form in _DELIMITERS:
-                lines = _spreadsheet_fields(file, stream, _DELIMITERS[form], columns)
-            elif form is None:
+            if form is None:
                 raise UserError(
                     f"{file} has an unsupported file extension: use {', '.join(_FORMS)} "
                     "(.gz or .xz may follow)"
                 )
-            elif quoted:
-                lines = _csv_fields(file, stream, "\t")
+            if form in _DELIMITERS:
+                lines = _spreadsheet_fields(file, stream, _DELIMITERS[form], columns)
             else:
-                lines = _tsv_fields(file, stream)
+                lines = _csv_fields(file, stream, "\t") if quoted else _tsv_fields(file, stream)
             rows = _delimited_rows(file, lines, columns, optional, our_names)
         for number, row in _at_least_one(file, rows):
             yield number, {our_names[column]: field for column, field in row.items()}
@@ -108,9 +106,6 @@ def read_inputs(
         columns: the columns that form an input; tabs join them, and tabs and line breaks inside
             them become spaces.
         names: as for `read_table`; "label" may be among them.
-
-    Raises:
-        UserError: as for `read_table`.
     """
     return [
         ("\t".join(re.sub(r"[\t\n]", " ", row[column]) for column in columns), row.get("label"))
@@ -119,13 +114,10 @@ def read_inputs(
 
 
 def read_parallel(files: Mapping[str, str | Path]) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield the lines of several files of one column, side by side.
+    """Yield the lines of several files of one column, side by side, with their number from 1.
 
     Args:
         files: the file of each column; it may be compressed (.gz, .xz).
-
-    Yields:
-        The line number, counted from 1, and the lines by column.
 
     Raises:
         UserError: a file cannot be read or is empty, or the files differ in their number of lines.

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_quasiattn.errors import FileError, UserError
-from keras_quasiattn.files import atomic_file
+from keras_quasiattn.files import write
 
 
 def write_table(rows: Any, file: str | Path, columns: Sequence[str] = ("text", "label")) -> str:
@@ -57,8 +57,7 @@ def write_table(rows: Any, file: str | Path, columns: Sequence[str] = ("text", "
         raise UserError(f"there are no rows to write to {file}")
     if not file.parent.is_dir():
         raise FileError(f"cannot write {file}: No such file or directory")
-    with atomic_file(file) as temporary:
-        temporary.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    write(file, "\n".join([*lines, ""]))
     return str(file)
 
 

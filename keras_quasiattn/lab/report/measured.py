@@ -131,10 +131,9 @@ def by_name(figures: Mapping[str, Any]) -> dict[str, Table]:
             for name, value in values.items()
         }
         columns = list(dict.fromkeys(column for row in rows.values() for column in row))
-        tables[spaced(title)] = [["", *map(spaced, columns)]]
+        table = tables[spaced(title)] = [["", *map(spaced, columns)]]
         for name, row in rows.items():
-            cells = (number_text(row[column]) if column in row else "" for column in columns)
-            tables[spaced(title)].append([name, *cells])
+            table.append([name, *(number_text(row.get(column, "")) for column in columns)])
     return tables
 
 

@@ -168,11 +168,9 @@ def _example(
     tokens = {side: rows[0] for side, rows in texts.tokens.items()}
     # A map with one row of weights is already shown on the tokens of the answer.
     weighed = "tokens" in answer and "weights" in answer
-    shown = [
-        one
-        for one in heat_maps(maps, tokens)
-        if not weighed or any(len(panel.rows) > 1 for panel in one.panels)
-    ]
+    shown = heat_maps(maps, tokens)
+    if weighed:
+        shown = [one for one in shown if any(len(panel.rows) > 1 for panel in one.panels)]
     titles = {
         one.layer: {key: recorded.label for key, recorded in one.matrices.items()} for one in maps
     }

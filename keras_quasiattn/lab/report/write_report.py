@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.files import atomic_file, read_json_lines
+from keras_quasiattn.files import read_json_lines, write
 from keras_quasiattn.lab.report.measured import confusion_section, figures_section, spaced
 from keras_quasiattn.lab.report.model_view import View, slug, view_of_run, view_of_saved_model
 from keras_quasiattn.lab.serving.exported_model import ExportedModel
@@ -26,6 +26,9 @@ from keras_quasiattn.serving.server_files import GRAPH
 
 _NAMED = 4  # number of models or runs in the title
 _SPLIT = "validation"  # the split that chose the checkpoint, which every run has
+_SHOWN, _LONGEST = 20, 60  # largest number of differences in a table, and of characters in each
+# The version of the data has a digest of these files, so their paths do not matter.
+_PATHS = {f"data.{split}" for split in SPLITS}
 
 
 def write_report(
@@ -38,7 +41,7 @@ def write_report(
     results: str | Path | None = None,
     data_dir: str | Path = "data",
 ) -> list[Path]:
-    """Write one HTML page about runs and exported models, and its figures as SVG and PNG.
+    """Write one HTML page about runs and exported models, and its figures; return their paths.
 
     The page, which is self-contained, shows the metrics of the runs and of simple baselines,
     confused classes, right answers and mistakes with their weights, heat maps, and learning curves.
@@ -47,8 +50,8 @@ def write_report(
 
     Args:
         sources: folders of runs, finished or not, and of exported models (the folder of a version).
-        to: the HTML file; the figures go to a folder next to it, named like the file with
-            "_figures" instead of the extension.
+        to: the HTML file; the figures go, as SVG and PNG, to a folder next to it, named like the
+            file with "_figures" instead of the extension.
         inputs: texts to show, the texts of a pair separated by tabs. Defaults to right answers and
             mistakes of `split`.
         split: the part of the data to measure on. Defaults to the validation data, if present:
@@ -56,9 +59,6 @@ def write_report(
         limit: number of examples of `split` to measure on. Defaults to 1000.
         results: a JSON Lines file of recorded results, to plot accuracy against density.
         data_dir: folder of the runs' data. Defaults to "data".
-
-    Returns:
-        The page and all figures.
 
     Raises:
         UserError: a folder is neither a run nor an exported model, an input is invalid, data are
@@ -105,15 +105,9 @@ def write_report(
         texts=[text for view in views for text in view.texts],
         sections=sections,
     )
-    with atomic_file(to) as temporary:
-        temporary.write_text(html, encoding="utf-8", errors="replace")
+    write(to, html)
     place = to.with_name(f"{to.stem}_figures")
     return [to, *(file for figure in drawn for file in figure.save(place))]
-
-
-_SHOWN, _LONGEST = 20, 60  # largest number of differences in a table, and of characters in each
-# The version of the data has a digest of these files, so their paths do not matter.
-_PATHS = {f"data.{split}" for split in SPLITS}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,13 +173,12 @@ def _base(traits: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def _differing(traits: Mapping[str, Any], alike: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    names = sorted(set().union(*alike))
-    differing = [name for name in names if any(one.get(name) != traits.get(name) for one in alike)]
-    texts = {name: str(traits.get(name, "—")) for name in differing}
-    return {
-        name: text if len(text) <= _LONGEST else f"…{text[1 - _LONGEST :]}"
-        for name, text in texts.items()
-    }
+    differing = {}
+    for name in sorted(set().union(*alike)):
+        if any(one.get(name) != traits.get(name) for one in alike):
+            text = str(traits.get(name, "—"))
+            differing[name] = text if len(text) <= _LONGEST else f"…{text[1 - _LONGEST :]}"
+    return differing
 
 
 def _folder_names(groups: Sequence[Sequence[RunFolder]]) -> list[str]:
@@ -242,15 +235,11 @@ def _curves(groups: Sequence[RunGroup]) -> list[Section]:
         # All figures have the same order of models, and so the same colours.
         models = sorted({model for curves in found.values() for model in curves})
         kept = {figure: curves for figure, curves in found.items() if curves}
-        shown, saved = (
-            [
-                learning_curves(
-                    slug(" ".join((*preset, figure))), _metric(figure), curves, models, small=small
-                )
-                for figure, curves in kept.items()
-            ]
-            for small in (True, False)
-        )
+        shown, saved = [], []
+        for figure, curves in kept.items():
+            drawn = slug(" ".join((*preset, figure))), _metric(figure), curves, models
+            shown.append(learning_curves(*drawn, small=True))
+            saved.append(learning_curves(*drawn, small=False))
         if shown:
             of_model = {model: curve for curves in kept.values() for model, curve in curves.items()}
             legend = [with_runs(model, of_model[model]) for model in models]
@@ -268,9 +257,8 @@ def _metric(figure: str) -> str:
 
 
 def _rows(file: Path) -> list[dict[str, Any]]:
-    found = [
-        row for row in read_json_lines(file) if {"density", "accuracy", "preset"} <= row.keys()
-    ]
+    needed = {"density", "accuracy", "preset"}
+    found = [row for row in read_json_lines(file) if needed <= row.keys()]
     if not found:
         raise UserError(f"{file} has no row with density, accuracy and preset")
     return found

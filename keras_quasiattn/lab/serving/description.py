@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from keras_quasiattn._version import __version__
-from keras_quasiattn.files import write_json
+from keras_quasiattn.files import MANIFEST, hashes, write_json
 from keras_quasiattn.lab import tasks
 from keras_quasiattn.lab.serving.quantize import Quantized
 from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.training import RunFolder
-from keras_quasiattn.manifest import MANIFEST, hashes
 
 CARD: Final = "README.md"
 

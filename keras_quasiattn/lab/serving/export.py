@@ -1,9 +1,8 @@
-"""Export a finished run as a versioned SavedModel for TensorFlow Serving."""
+"""Export a finished run: a SavedModel for servers, or files for ONNX, LiteRT or OpenVINO."""
 
-import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -23,6 +22,7 @@ from keras_quasiattn.lab.serving.signatures import (
 from keras_quasiattn.lab.tasks import ServingSignature, Task
 from keras_quasiattn.lab.tasks.batches import plain
 from keras_quasiattn.lab.training import RunFolder
+from keras_quasiattn.serving.runtimes import convert_model, need_runtime
 from keras_quasiattn.serving.server_files import ABOUT, add_model, new_version, read_models
 from keras_quasiattn.serving.warm_up import RecordedRequest, need_serving_api, write_warm_up
 from keras_quasiattn.serving.xla_buckets import Buckets, CompiledModel
@@ -63,9 +63,6 @@ def export(
             server needs `--xla_cpu_compilation_enabled=true`, and for models that answer in one
             call (classify, pairs, rank). Defaults to False.
 
-    Returns:
-        The folder of the version.
-
     Raises:
         UserError: the run is not finished; the name or version is invalid, or exists; the folder
             cannot be written; the exported model answers differently; a model to compile needs more
@@ -94,36 +91,117 @@ def export(
         buckets = Buckets.up_to(signature.longest)
         about["compiled"] = buckets._asdict()
         written = task.serving_signature(CompiledModel(model, buckets))
-    with atomic_folder(final) as temporary, _tensorflow_errors_as_user_error(final):
-        loaded = _write(written, model, temporary)
-        records = _ask(loaded, written, task.example)
-        _check(task, model, records)
-        if compiled:
-            records += _ask_compiled(loaded, signature, task.example, buckets)
-        write_warm_up(temporary, name, records)
-        write_description(folder, task, temporary, temporary / ABOUT, quantized, **about)
+    try:
+        with atomic_folder(final) as temporary:
+            loaded = _write(written, model, temporary)
+            records = _ask(loaded, written, task.example)
+            _check(task, model, records)
+            if compiled:
+                records += _ask_compiled(loaded, signature, task.example, buckets)
+            write_warm_up(temporary, name, records)
+            write_description(folder, task, temporary, temporary / ABOUT, quantized, **about)
+    except tf.errors.OpError as error:  # a full disk, for example
+        raise UserError(f"cannot write {final}: {str(error).splitlines()[0]}") from error
     add_model(Path(target), name)
     return final
 
 
-@contextlib.contextmanager
-def _tensorflow_errors_as_user_error(final: Path) -> Iterator[None]:
-    """Turn TensorFlow's own file errors, such as a full disk, into a `UserError`."""
-    try:
-        yield
-    except tf.errors.OpError as error:
-        raise UserError(f"cannot write {final}: {str(error).splitlines()[0]}") from error
+# (rows, length) of the batches to compare; each further input of a model is one position longer.
+_SHAPES = ((1, 1), (1, 7), (3, 5), (3, 13))
+
+
+class Conversion(NamedTuple):
+    """A converted version, and how much the runtime's answers differ from the model's."""
+
+    path: Path
+    runtime: str
+    difference: float
+    batches: int
+
+    def line(self) -> str:
+        """Return the comparison as a sentence."""
+        return (
+            f"{self.runtime} answers {self.batches} batches as the model does, "
+            f"largest difference {self.difference:.2g}"
+        )
+
+
+def convert(
+    folder: RunFolder,
+    task: Task,
+    target: str | Path,
+    runtime: str,
+    *,
+    name: str | None = None,
+    version: int | None = None,
+    quantized: Quantized | None = None,
+) -> Conversion:
+    """Convert a finished run for another runtime and write it to `target/name-runtime/version/`.
+
+    The file holds only the Keras model. It takes token ids, int32 (batch, length), under the names
+    of the model's inputs (`ids`; `first` and `second`; `source` and `target`), and returns
+    `logits`. Id 0 is padding at the end of a text and has no effect. Text processing is left to the
+    caller, because the runtimes take no strings, and so is the search for answers of several
+    tokens. The task's vocabulary and `about.json`, with the ids of the task's example, are written
+    to the same folder.
+
+    The folder gets its final name only if the runtime, which loads the file and answers batches of
+    several sizes with padding and with an empty row, answers like the model.
+
+    The other arguments and errors are as for `export`.
+
+    Args:
+        runtime: "onnx", "litert" or "openvino"; `-runtime` is added to the name of the model.
+
+    Raises:
+        UserError: the runtime is unknown, not installed or cannot run this model, or its answers
+            differ.
+
+    ```python
+    folder = RunFolder.open("runs/snli", finished=True)
+    print(convert(folder, folder.task("data"), "saved_models", "onnx").line())
+    ```
+    """
+    chosen = need_runtime(runtime)
+    name = folder.path.resolve().name if name is None else name
+    final = new_version(target, f"{name}-{runtime}", version)
+    model = quantized.model if quantized else folder.load_model(task)
+    signature = task.serving_signature(model)
+    ids = example_inputs(signature, task.example)[TOKEN_IDS]
+    arrays = {spec.name: ids[f"{spec.name}_ids"] for spec in signature.input_signature}
+    if signature.model_ids is not None:
+        arrays = signature.model_ids(task.example)
+    example = {name: array[array != 0] for name, array in arrays.items()}  # (ids,), all texts
+    known = np.unique(np.concatenate(list(example.values())))
+    batches = list(_batches([tensor.name for tensor in model.inputs], known))
+    with atomic_folder(final) as temporary:
+        temporary.mkdir()
+        difference = convert_model(model, chosen, temporary, batches)
+        listed = {name: array.tolist() for name, array in example.items()}
+        file = temporary / ABOUT.name
+        write_description(folder, task, temporary, file, quantized, example_ids=listed)
+    return Conversion(final, chosen.name, difference, len(batches))
+
+
+def _batches(names: list[str], known: np.ndarray) -> Iterator[dict[str, np.ndarray]]:
+    """Draw ids by input name; with several rows, half the second and all the last are padding."""
+    generator = np.random.default_rng(0)
+    for rows, length in _SHAPES:
+        batch = {}
+        for place, name in enumerate(names):
+            ids = generator.choice(known, (rows, length + place)).astype("int32")
+            if rows > 1:
+                ids[1, (length + place) // 2 :] = 0
+                ids[-1] = 0
+            batch[name] = ids
+        yield batch
 
 
 def _notes(model: keras.Model) -> list[str]:
     """Return the `export_note` of each attention in a model, without repetitions."""
-    attentions = (
-        one
-        for layer in model._flatten_layers()  # Keras has no public way to list layers in layers
-        for one in vars(layer).values()
-        if isinstance(one, Attention)
-    )
-    return sorted({one.export_note for one in attentions if one.export_note})
+    layers = model._flatten_layers()  # Keras has no public way to list layers in layers
+    parts = (one for layer in layers for one in vars(layer).values() if isinstance(one, Attention))
+    return sorted({one.export_note for one in parts if one.export_note})
 
 
 def _write(signature: ServingSignature, model: keras.Model, path: Path) -> Any:
@@ -133,9 +211,7 @@ def _write(signature: ServingSignature, model: keras.Model, path: Path) -> Any:
     module.answers = signature_functions(signature)
     module.weights = [variable.value for variable in model.variables]
     module.resources = signature.resources
-    signatures = {
-        name: function.get_concrete_function() for name, function in module.answers.items()
-    }
+    signatures = {name: one.get_concrete_function() for name, one in module.answers.items()}
     tf.saved_model.save(module, str(path), signatures=signatures)
     return tf.saved_model.load(str(path))
 

@@ -8,23 +8,19 @@ import numpy as np
 import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.files import read_json
-from keras_quasiattn.lab.tasks.batches import plain
+from keras_quasiattn.files import MANIFEST, check_hashes, read_json
+from keras_quasiattn.lab.tasks.batches import as_bytes, plain
 from keras_quasiattn.lab.tasks.pairs import split_input
-from keras_quasiattn.manifest import MANIFEST, check_hashes
 from keras_quasiattn.serving.server_files import ABOUT, highest_version
 
 
 def load(model: str | Path, folder: str | Path = "saved_models") -> "ExportedModel":
-    """Load an exported model that takes strings and returns answers.
+    """Load an exported model; called with a list of strings, it returns their answers.
 
     Args:
         model: name of a model in `folder`, or the path of a model or of one of its versions. The
             highest of several versions is loaded.
         folder: folder of exported models, as for `export`. Defaults to "saved_models".
-
-    Returns:
-        The model; call it with a list of strings.
 
     Raises:
         UserError: there is no such model (the message lists the models in `folder`), the model does
@@ -78,10 +74,7 @@ class ExportedModel:
         # An argument that is a list of texts, such as a ranker's candidates, comes last.
         names = sorted(specs, key=lambda name: (len(specs[name].shape), name))
         listed = len(specs[names[-1]].shape) == 2
-        columns = [
-            column.encode("utf-8", "surrogateescape")
-            for column in split_input(text, names, more=listed)
-        ]
+        columns = as_bytes(split_input(text, names, more=listed)).tolist()
         alone = len(names) - listed
         parts: list[Any] = [*columns[:alone], columns[alone:]] if listed else columns
         given = {name: tf.constant([part]) for name, part in zip(names, parts, strict=True)}

@@ -30,6 +30,7 @@ from keras_quasiattn.metrics import attention_flops
 from keras_quasiattn.metrics.attention_flops import POOLINGS
 from keras_quasiattn.models import TextClassifier, TransformerClassifier
 
+_TEXTS, _BATCH = 1000, 100
 # Options of these models that set an argument of the attention layer, with the argument's name.
 _UNIT_OPTIONS = {
     "gate_network": "network",
@@ -151,9 +152,6 @@ class Classify(ClassTask):
             name: plain(value[:length] if name in ("tokens", "weights", "gates") else value)
             for name, value in row.items()
         }
-
-
-_TEXTS, _BATCH = 1000, 100
 
 
 def faithfulness(

@@ -11,10 +11,10 @@ import keras
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.extras import require
+from keras_quasiattn.files import hashes
 from keras_quasiattn.lab.tasks.encoder_place import check_place
 from keras_quasiattn.lab.text.byte_pair_tokenizer import BytePairTokenizer, read_byte_pairs
 from keras_quasiattn.lab.text.encoder_tokenizer import EncoderTokenizer
-from keras_quasiattn.manifest import hashes
 
 _FORMAT = 1
 # The possible files of a preset's weights: in other libraries' format, and in KerasHub's.

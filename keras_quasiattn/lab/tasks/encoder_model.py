@@ -49,17 +49,9 @@ class EncoderClassifier(FunctionalModel):
         padding_id: the encoder's own padding id, which the inputs swap with 0: there padding is 0,
             and this id stands for the encoder's 0. Defaults to 0.
         compares: whether a sequence is two texts, and their means are compared. Defaults to False.
-        **kwargs: `name`, `trainable` and `dtype` (a policy; the logits are always float32).
+        **kwargs: `name`, `trainable` and `dtype` (a policy).
 
-    Call arguments:
-        inputs: ids (B, L), integers.
-        training: whether dropout is on.
-
-    Returns:
-        Logits (B, num_classes), float32.
-
-    Raises:
-        ValueError: if an argument is out of range.
+    It takes ids (B, L), integers, and returns logits (B, num_classes), float32.
     """
 
     def __init__(

@@ -88,16 +88,7 @@ _OPEN = 0.75
 def behind_simple_methods(
     figures: Mapping[str, Any], baselines: Mapping[str, Measured], figure: str, measured_on: str
 ) -> list[str]:
-    """Return a warning for every baseline that the model does not beat.
-
-    `measured_on` names the examples; a larger `figure` is better.
-
-    >>> behind_simple_methods(
-    ...     {"accuracy": 0.5}, {"bag_of_words": Measured({"accuracy": 0.75})}, "accuracy", "test"
-    ... )
-    ['warning: the accuracy on test is 0.500, and a bag of words has 0.750: word vectors, more \
-    rows or a longer training may help, or the bag of words is the better model']
-    """
+    """Return a warning for every baseline that the model does not beat on some examples."""
     lines = []
     for name, measured in baselines.items():
         if figure not in measured.figures or figure not in figures:
@@ -118,11 +109,7 @@ def behind_simple_methods(
 
 
 def open_gates(figures: Mapping[str, Any], cost: str) -> list[str]:
-    """Return a warning if more than three quarters of the gates are open; the option `cost` helps.
-
-    >>> open_gates({"accuracy": 0.9, "density": 0.5}, "model.gate_cost")
-    []
-    """
+    """Return a warning if over three quarters of the gates are open; the option `cost` helps."""
     densities = {name: one for name, one in figures.items() if name.endswith("density")}
     return [
         f"warning: the gates stayed open ({name.replace('_', ' ')} {density:.2f}): this is soft "

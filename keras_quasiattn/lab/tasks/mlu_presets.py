@@ -5,7 +5,9 @@ from keras_quasiattn.lab.tasks.preset import Preset, TrainingSettings
 from keras_quasiattn.sizes import TRANSFORMER_SIZES
 
 MODELS = ("coda", "softmax", "universal", "universal_coda")
+_TINY = TRANSFORMER_SIZES["tiny"]
 _UNIVERSAL = {"num_layers": TRANSFORMER_SIZES["universal_tiny"]["num_layers"]}
+_VALIDATION = {"validation_examples": 2560}
 _BY_MODEL = {
     "coda": attention("coda"),
     "softmax": attention(),
@@ -16,20 +18,9 @@ _BY_MODEL = {
 PRESETS: dict[str, Preset] = {
     "demo": Preset(
         summary="sums and differences of numbers in [-100, 100); minutes on two cores",
-        data={
-            "low": -100,
-            "high": 100,
-            "operators": "+-",
-            "forms": "all",
-            "validation_examples": 2560,
-        },
+        data={"low": -100, "high": 100, "operators": "+-", "forms": "all", **_VALIDATION},
         # Half the tiny size: it learns more in the same time.
-        model={
-            **TRANSFORMER_SIZES["tiny"],
-            "hidden_dim": 64,
-            "intermediate_dim": 256,
-            "dropout": 0.0,
-        },
+        model={**_TINY, "hidden_dim": 64, "intermediate_dim": 256, "dropout": 0.0},
         by_model=_BY_MODEL,
         training=TrainingSettings(
             steps=2800,
@@ -44,14 +35,8 @@ PRESETS: dict[str, Preset] = {
     "paper": Preset(
         summary="the paper's: + - * of numbers in [-1000, 1000), Tensor2Tensor's tiny size, "
         "100,000 steps",
-        data={
-            "low": -1000,
-            "high": 1000,
-            "operators": "+-*",
-            "forms": "one",
-            "validation_examples": 2560,
-        },
-        model=TRANSFORMER_SIZES["tiny"],
+        data={"low": -1000, "high": 1000, "operators": "+-*", "forms": "one", **_VALIDATION},
+        model=_TINY,
         by_model=_BY_MODEL,
         training=TrainingSettings(
             steps=100_000,

@@ -36,7 +36,7 @@ class Source:
     dropped: str = "rows without a label"
 
     def load(self, options: Mapping[str, Any], data_dir: Path) -> tuple[LabelledTextSet[Any], str]:
-        """Return the examples with a validation split, and a note that describes them.
+        """Return the examples, with what `options` hold out of them, and a note on them.
 
         A data set is first written to `data_dir`, unless it is already there.
         """
@@ -50,8 +50,16 @@ class Source:
             notes = [f"a part: {count:,} of {self.published_rows:,} training rows"]
         if count := sum(whole.dropped.values()):
             notes.append(f"{count:,} {self.dropped} left out")
-        whole, of_splits = _hold_out(whole, options)
-        return whole, "; ".join(notes + of_splits)
+        rows = len(whole.splits["train"])
+        if (share := options.get("test_share")) and "test" not in whole.splits:
+            # The test split takes the end of the hash range; the validation split its start.
+            whole = whole.with_held_out("test", 1 - share, 1.0, f"data.test_share is {share}")
+            notes.append(f"test is {len(whole.splits['test']):,} of {rows:,} rows, by hash")
+        if "validation" not in whole.splits:
+            whole = whole.with_validation(options["validation_share"], options["validation_fold"])
+            held_out = len(whole.splits["validation"])
+            notes.append(f"validation is {held_out:,} of {rows:,} training rows, by hash")
+        return whole, "; ".join(notes)
 
     def is_prepared(self, data_dir: Path, options: Mapping[str, Any]) -> bool:
         """Return whether nothing must be downloaded or written to `data_dir`."""
@@ -75,23 +83,3 @@ def own_files(options: Mapping[str, Any]) -> dict[str, str]:
     if "train" not in files:
         raise UserError("data.train is '': name a file, with --data FILE or --set data.train=FILE")
     return files
-
-
-def _hold_out(
-    whole: LabelledTextSet[Any], options: Mapping[str, Any]
-) -> tuple[LabelledTextSet[Any], list[str]]:
-    """Return the set with a validation split, and notes on how it was made.
-
-    With `test_share`, a test split is first held out in the same way if there is none.
-    """
-    rows, notes = len(whole.splits["train"]), []
-    if options.get("test_share") and "test" not in whole.splits:
-        # The test split takes the end of the hash range; the validation split takes its start.
-        share = options["test_share"]
-        whole = whole.with_held_out("test", 1 - share, 1.0, f"data.test_share is {share}")
-        notes.append(f"test is {len(whole.splits['test']):,} of {rows:,} rows, by hash")
-    if "validation" not in whole.splits:
-        whole = whole.with_validation(options["validation_share"], options["validation_fold"])
-        held_out = len(whole.splits["validation"])
-        notes.append(f"validation is {held_out:,} of {rows:,} training rows, by hash")
-    return whole, notes

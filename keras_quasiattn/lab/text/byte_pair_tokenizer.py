@@ -21,6 +21,7 @@ _OTHER: Final = rf"[^\p{{L}}\p{{N}}{_SPACE[1:-1]}]"
 # The regular expression of GPT-2 and RoBERTa, without its lookahead after spaces.
 _WORD: Final = rf"'s|'t|'re|'ve|'m|'ll|'d| ?\p{{L}}+| ?\p{{N}}+| ?{_OTHER}+|{_SPACE}+"
 _NO_PAIR: Final = tf.int64.max
+_VERSION = "#version:"  # may be in the first line of the merges
 
 
 class BytePairTokenizer(VocabularyTokenizer):
@@ -50,6 +51,7 @@ class BytePairTokenizer(VocabularyTokenizer):
 
     PADDING = "<pad>"
     UNKNOWN = "<unk>"
+    required = (START, END)
     ends_between = 2  # number of end tokens between two texts
 
     def __init__(self, vocabulary: Sequence[str], merges: Sequence[str]) -> None:
@@ -79,12 +81,8 @@ class BytePairTokenizer(VocabularyTokenizer):
         )
 
     def _check_special(self, vocabulary: Sequence[str]) -> None:
-        if not vocabulary or vocabulary[0] != self.PADDING:
-            raise ValueError(f"vocabulary must begin with {self.PADDING}; got {vocabulary[:1]}")
+        super()._check_special(vocabulary)
         known = set(vocabulary)
-        for token in (START, END):
-            if token not in known:
-                raise ValueError(f"vocabulary must have {token}")
         for byte, character in byte_characters().items():
             if character not in known:
                 raise ValueError(f"vocabulary must have {character!r}, the piece of byte {byte}")
@@ -114,7 +112,6 @@ class BytePairTokenizer(VocabularyTokenizer):
         word = tf.cast(flat.value_rowids(), tf.int32)
         count = tf.size(words)
         place = tf.range(tf.size(ids))
-        vector = tf.TensorShape([None])
 
         def step(
             ids: tf.Tensor, word: tf.Tensor, place: tf.Tensor, done: tf.Tensor
@@ -126,9 +123,8 @@ class BytePairTokenizer(VocabularyTokenizer):
             joins = _every_other(has_pair & (found == first))
             kept = tf.concat([[True], ~joins[:-1]], axis=0)
             ended = tf.where(~has_pair)
-            done = tf.tensor_scatter_nd_update(
-                done, tf.gather(place, ended), tf.gather_nd(ids, ended)
-            )
+            of_words = tf.gather_nd(ids, ended)
+            done = tf.tensor_scatter_nd_update(done, tf.gather(place, ended), of_words)
             ids = tf.where(joins, found % self._size, ids)
             kept &= has_pair
             return *(tf.boolean_mask(one, kept) for one in (ids, word, place)), done
@@ -137,7 +133,7 @@ class BytePairTokenizer(VocabularyTokenizer):
             lambda ids, *_: tf.size(ids) > 0,
             step,
             (ids, word, place, tf.fill(tf.shape(ids), tf.constant(-1, tf.int64))),
-            shape_invariants=(vector,) * 4,
+            shape_invariants=(tf.TensorShape([None]),) * 4,
         )
         is_piece = done >= 0
         lengths = tf.math.unsorted_segment_sum(tf.cast(is_piece, tf.int64), word, count)
@@ -155,11 +151,7 @@ def byte_characters() -> Mapping[int, str]:
 
 
 def parts_of(merge: str, pieces: Container[str]) -> tuple[str, str]:
-    """Return the two pieces that a merge joins.
-
-    Raises:
-        ValueError: it does not join two pieces into a piece.
-    """
+    """Return the two pieces that a merge joins, or raise a ValueError."""
     left, space, right = merge.partition(" ")
     if not (left and space and right) or " " in right:
         raise ValueError(f"the merge {merge!r} must be two pieces with a space between them")
@@ -208,20 +200,11 @@ def _every_other(mask: tf.Tensor) -> tf.Tensor:
     return mask & ((place - tf.gather(first, run)) % 2 == 0)
 
 
-_VERSION = "#version:"  # may be in the first line of the merges
-
-
 def read_byte_pairs(vocabulary: Path, merges: Path) -> tuple[list[str], list[str], int]:
     """Return the pieces by id, the merges in order, and the id of padding in the file.
 
-    Among the pieces, padding has changed places with the piece whose id is 0.
-
-    Args:
-        vocabulary: a JSON object of the ids by piece.
-        merges: two pieces a line, with a space between them.
-
-    Raises:
-        UserError: a file is damaged; the message names the line.
+    `vocabulary` is a JSON object of the ids by piece; `merges` has two pieces a line, with a space
+    between them. Among the pieces, padding has changed places with the piece whose id is 0.
     """
     ids = _read_json(vocabulary)
     pieces = sorted(ids, key=lambda piece: ids[piece])

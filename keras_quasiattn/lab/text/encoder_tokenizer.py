@@ -44,6 +44,7 @@ class EncoderTokenizer(VocabularyTokenizer):
     Source: KerasHub's `WordPieceTokenizer`; Devlin et al. 2018, "BERT".
     """
 
+    required = (VocabularyTokenizer.UNKNOWN, START, END)
     ends_between = 1  # number of end tokens between two texts
 
     def __init__(
@@ -62,11 +63,7 @@ class EncoderTokenizer(VocabularyTokenizer):
         )
 
     def _check_special(self, vocabulary: Sequence[str]) -> None:
-        if not vocabulary or vocabulary[0] != self.PADDING:
-            raise ValueError(f"vocabulary must begin with {self.PADDING}; got {vocabulary[:1]}")
-        for token in (self.UNKNOWN, START, END):
-            if token not in vocabulary:
-                raise ValueError(f"vocabulary must have {token}")
+        super()._check_special(vocabulary)
         if any(not token or "\0" in token for token in vocabulary):
             raise ValueError("vocabulary must not have an empty token, or one with a NUL")
         self.unknown_id = list(vocabulary).index(self.UNKNOWN)

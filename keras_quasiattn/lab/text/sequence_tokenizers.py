@@ -36,20 +36,14 @@ class _SequenceTokenizer(abc.ABC):
         *,
         pad_to_max_length: bool = False,
     ) -> tf.Tensor:
-        """Encode a batch of strings.
+        """Encode strings (B,) as int32 ids (B, L), ended by `eos_id` and padded with `pad_id`.
 
         Args:
-            strings: string tensor (B,). Strings may be empty and need not be UTF-8; B may be 0.
+            strings: any bytes, which may be empty; B may be 0.
             max_length: maximum number of ids with the end, which a cut string keeps; an integer or
                 a scalar tensor. None cuts nothing.
             pad_to_max_length: pad to `max_length` instead of the longest sequence of the batch, so
                 that XLA compiles once.
-
-        Returns:
-            int32 ids (B, L), each row ended by `eos_id` and padded with `pad_id`.
-
-        Raises:
-            ValueError: `max_length` is less than 1, or is None with `pad_to_max_length`.
         """
         if isinstance(max_length, int) and max_length < 1:
             raise ValueError(
@@ -97,14 +91,7 @@ class ByteTokenizer(_SequenceTokenizer):
         return tf.cast(self._splitter.split(strings), tf.int32) + _BYTE_SPECIAL_IDS
 
     def detokenize(self, ids: tf.Tensor) -> tf.Tensor:
-        """Decode ids up to the first end of the sequence; skip padding and out-of-range ids.
-
-        Args:
-            ids: integer tensor (..., L).
-
-        Returns:
-            String tensor (...).
-        """
+        """Decode ids (..., L) to strings (...) up to the first end; skip other special ids."""
         ids = tf.cast(ids, tf.int32)
         is_byte = (ids >= _BYTE_SPECIAL_IDS) & (ids < self.vocabulary_size) & ~self._ended(ids)
         alphabet = tf.constant([bytes([value]) for value in range(256)])
@@ -140,10 +127,9 @@ class SentencePieceTokenizer(_SequenceTokenizer):
 
     def __init__(self, model: bytes) -> None:
         self.model = model
+        special = tf.constant([self.pad_id, self.eos_id, _FIRST_BYTE_PIECE_ID])
         try:
-            names = self.names(
-                tf.constant([self.pad_id, self.eos_id, _FIRST_BYTE_PIECE_ID])
-            ).numpy()
+            names = self.names(special).numpy()
         except tf.errors.OpError as error:
             raise ValueError(f"model is not a SentencePiece model: {error.message}") from None
         if names.tolist() != [b"<pad>", b"</s>", b"<0x00>"]:
@@ -183,13 +169,8 @@ def learn_sentence_pieces(texts: Sequence[str | bytes], *, size: int) -> bytes:
     """Learn the model of a `SentencePieceTokenizer` from texts, such as those of both languages.
 
     The same texts in the same order give the same model. Texts of more than 4192 bytes are skipped.
-
-    Args:
-        texts: the training texts.
-        size: maximum size of the vocabulary; few texts give fewer pieces.
-
-    Raises:
-        UserError: the size is too small for the characters, or there is no text.
+    `size` is the maximum size of the vocabulary: few texts give fewer pieces, and a size that is
+    too small for their characters is a `UserError`.
     """
     import sentencepiece  # part of the `tasks` extra and needed only for learning
     from sentencepiece import sentencepiece_model_pb2

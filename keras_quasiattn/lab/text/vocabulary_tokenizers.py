@@ -39,6 +39,7 @@ class VocabularyTokenizer(abc.ABC):
 
     PADDING: ClassVar[str] = "[PAD]"
     UNKNOWN: ClassVar[str] = "[UNK]"
+    required: ClassVar[tuple[str, ...]] = ()  # special tokens that may be anywhere
     pad_id: Final = 0
     unknown_id: int = 1
 
@@ -62,11 +63,13 @@ class VocabularyTokenizer(abc.ABC):
 
     def _check_special(self, vocabulary: Sequence[str]) -> None:
         """Reject a vocabulary whose special tokens do not have their ids."""
-        if list(vocabulary[:2]) != [self.PADDING, self.UNKNOWN]:
-            raise ValueError(
-                f"vocabulary must begin with {self.PADDING} and {self.UNKNOWN}; "
-                f"got {list(vocabulary[:2])}"
-            )
+        first = [self.PADDING] if self.required else [self.PADDING, self.UNKNOWN]
+        given = list(vocabulary[: len(first)])
+        if given != first:
+            raise ValueError(f"vocabulary must begin with {' and '.join(first)}; got {given}")
+        for token in self.required:
+            if token not in vocabulary:
+                raise ValueError(f"vocabulary must have {token}")
 
     @property
     def vocabulary_size(self) -> int:
@@ -98,15 +101,10 @@ class VocabularyTokenizer(abc.ABC):
     def tokenize(
         self, strings: tf.Tensor, max_length: int | None = None, *, length_multiple: int = 1
     ) -> tf.Tensor:
-        """Encode a batch of strings.
+        """Encode strings (B,) as int32 ids (B, L), padded with `pad_id`.
 
-        Args:
-            strings: string tensor (B,). Strings may be empty and need not be UTF-8; B may be 0.
-            max_length: number of ids at which a longer string is cut; None cuts nothing.
-            length_multiple: pad to a multiple of this, to limit the number of different shapes.
-
-        Returns:
-            int32 ids (B, L), padded with `pad_id`; L is at least `length_multiple`.
+        Strings are any bytes, which may be empty; B may be 0. A string is cut at `max_length` ids.
+        L is a multiple of `length_multiple`, to limit the number of different shapes.
         """
         return self.pad(self.split(strings)[:, :max_length], length_multiple)[1]
 
@@ -120,10 +118,8 @@ class VocabularyTokenizer(abc.ABC):
 def _filled(rows: tf.RaggedTensor, value: str | int, length: tf.Tensor) -> tf.Tensor:
     """Pad rows with `value` to (B, length); `length` is known only at run time."""
     dense = rows.to_tensor(value)
-    missing = tf.fill(
-        [tf.shape(dense)[0], length - tf.shape(dense)[1]], tf.constant(value, dense.dtype)
-    )
-    return tf.concat([dense, missing], axis=1)
+    rest = [tf.shape(dense)[0], length - tf.shape(dense)[1]]
+    return tf.concat([dense, tf.fill(rest, tf.constant(value, dense.dtype))], axis=1)
 
 
 class WordTokenizer(VocabularyTokenizer):
@@ -135,9 +131,6 @@ class WordTokenizer(VocabularyTokenizer):
             "cased_pieces".
         unknown_ids: number of ids for other words; see `VocabularyTokenizer`.
         text_version: version of the cleaning; 1 for runs that record none.
-
-    Raises:
-        ValueError: the cleaning is unknown, or the vocabulary or `unknown_ids` is unsuitable.
 
     >>> tokenizer = WordTokenizer(["[PAD]", "[UNK]", "who", "?"], cleaning="questions")
     >>> tokenizer.tokenize(tf.constant(["Who shot?", ""])).numpy().tolist()
@@ -168,17 +161,9 @@ class WordTokenizer(VocabularyTokenizer):
 class SpanTokenizer(WordTokenizer):
     """Split a string into runs of letters and digits and single other characters, with positions.
 
-    The words are those of the cleaning of the same name. The string itself is not changed, so the
-    positions refer to it.
-
-    Args:
-        vocabulary: the words by id; see `VocabularyTokenizer`.
-        cleaning: "pieces", whose words are in lower case, or "cased_pieces".
-        unknown_ids: number of ids for other words; see `VocabularyTokenizer`.
-        text_version: version of the cleaning; 1 for runs that record none.
-
-    Raises:
-        ValueError: the cleaning is unknown, or the vocabulary or `unknown_ids` is unsuitable.
+    The words are those of the cleaning of the same name, "pieces", whose words are in lower case,
+    or "cased_pieces". The string itself is not changed, so the positions refer to it. The arguments
+    are those of `WordTokenizer`.
 
     >>> tokenizer = SpanTokenizer(["[PAD]", "[UNK]", "who", "?"])
     >>> tokens, starts, ends = tokenizer.split_with_offsets(tf.constant(["Qui vécut? "]))
@@ -276,16 +261,15 @@ def count_words(
 def ranked_words(
     counts: Mapping[str, int], *, size: int, min_count: int = 1, known: Collection[str] = ()
 ) -> list[str]:
-    """Return a vocabulary for `WordTokenizer`: the most frequent of the counted words.
+    """Return a vocabulary for `WordTokenizer`: the special tokens, then the most frequent words.
+
+    Words of equal count are in alphabetical order.
 
     Args:
         counts: how often each word occurs, as from `count_words`.
         size: maximum size of the vocabulary, including the two special tokens.
         min_count: rarer words are left out, unless they are in `known`.
         known: words that may be rare, for example because they have a word vector.
-
-    Returns:
-        The special tokens, then words by falling count; words of equal count in alphabetical order.
 
     >>> counts = count_words(["a b a", "c b a"], "words")
     >>> ranked_words(counts, size=10, min_count=2, known={"c"})
@@ -299,12 +283,7 @@ def ranked_words(
 def learn_subwords(
     texts: Sequence[str | bytes], *, size: int, text_version: int = TEXT_VERSION
 ) -> list[str]:
-    """Learn a vocabulary for `SubwordTokenizer`: pieces of the words of some texts.
-
-    Args:
-        texts: the training texts.
-        size: approximate size of the vocabulary.
-        text_version: as for `SubwordTokenizer`.
+    """Learn a vocabulary for `SubwordTokenizer`, of about this size, from training texts.
 
     Source: tensorflow-text's `bert_vocab_from_dataset`.
     """
@@ -325,15 +304,7 @@ def vocabulary_text(vocabulary: Sequence[str]) -> str:
 
 
 def read_vocabulary(text: str, source: str) -> list[str]:
-    """Read a vocabulary from the content of its file.
-
-    Args:
-        text: content of the file.
-        source: name of the file, for the error message.
-
-    Raises:
-        UserError: the text is not a vocabulary.
-    """
+    """Read a vocabulary from the content of its file, which errors call `source`."""
     vocabulary = text.removesuffix("\n").split("\n")
     if vocabulary[:2] != _SPECIAL or len(set(vocabulary)) != len(vocabulary):
         raise UserError(

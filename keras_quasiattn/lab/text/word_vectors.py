@@ -47,11 +47,10 @@ def read_word_vectors(
     skipped: _Skipped = collections.defaultdict(list)
     vectors: dict[str, np.ndarray] = {}
     try:
-        rows = (
-            _from_arrays(file, width, skipped)
-            if file.suffix == ".npz"
-            else _from_text(file, width, chosen, skipped)
-        )
+        if file.suffix == ".npz":
+            rows = _from_arrays(file, width, skipped)
+        else:
+            rows = _from_text(file, width, chosen, skipped)
         for number, word, vector in rows:
             if word in vectors:
                 skipped["with a word that came before"].append(number)
@@ -82,10 +81,10 @@ def embedding_matrix(
     *,
     ids: int | None = None,
 ) -> np.ndarray:
-    """Return initial values of an embedding: known vectors, and random ones for other words.
+    """Return an embedding, float32 (ids, width): known vectors, and random ones for other words.
 
-    Random values are uniform in [−a, a], where a gives them the standard deviation of the known
-    vectors' numbers (Kim 2014).
+    The row of padding is zero. Random values are uniform in [−a, a], where a gives them the
+    standard deviation of the known vectors' numbers (Kim 2014).
 
     Args:
         vocabulary: the words by id; id 0 is padding.
@@ -94,16 +93,10 @@ def embedding_matrix(
         seed: seed of the random values.
         ids: number of ids, if unknown words have ids beyond the vocabulary; None for the size of
             the vocabulary.
-
-    Returns:
-        float32 (ids, width); the row of padding is zero.
     """
     bound = float(np.sqrt(3.0) * np.std(np.stack(list(vectors.values())), dtype=np.float64))
-    matrix = (
-        np.random.default_rng(seed)
-        .uniform(-bound, bound, (ids or len(vocabulary), width))
-        .astype(np.float32)
-    )
+    shape = (ids or len(vocabulary), width)
+    matrix = np.random.default_rng(seed).uniform(-bound, bound, shape).astype(np.float32)
     for number, word in enumerate(vocabulary):
         if word in vectors:
             matrix[number] = vectors[word]
@@ -112,11 +105,7 @@ def embedding_matrix(
 
 
 def covered(counts: Mapping[str, int], vectors: Mapping[str, np.ndarray]) -> str:
-    """Describe how many of some words have a vector, and which frequent ones do not.
-
-    Args:
-        counts: how often each word occurs; at least one word.
-        vectors: the known vectors by word.
+    """Describe how many of some counted words have a vector, and which frequent ones do not.
 
     >>> covered({"the": 6, "xyz": 2, "'s": 2}, {"the": np.zeros(3)})
     "60.0% of the 10 training words have a vector; the most frequent without: 's xyz"
@@ -157,7 +146,9 @@ def _from_text(
     with open_text(file, errors="surrogateescape", newline=None) as lines:
         rows = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
         head = list(itertools.islice(rows, _HEAD))
-        if head and _is_header(_fields(head[0][1]), width):
+        first = _fields(head[0][1]) if head else []
+        counts = len(first) == 2 and all(field.isdigit() for field in first)
+        if counts and (width != 1 or int(first[1]) == 1):  # word2vec's, not a word and its number
             del head[0]
         _check_width(file, head, width)
         for number, line in itertools.chain(head, rows):
@@ -187,12 +178,6 @@ def _from_text(
 def _fields(line: str) -> list[bytes]:
     """Split bytes at spaces and tabs only, because a no-break or ideographic space is a word."""
     return line.encode("utf-8", "surrogateescape").split()
-
-
-def _is_header(fields: list[bytes], width: int) -> bool:
-    """Return whether the fields are word2vec's two counts, not a word and a single number."""
-    counts = len(fields) == 2 and all(field.isdigit() for field in fields)
-    return counts and (width != 1 or int(fields[1]) == 1)
 
 
 def _check_width(file: Path, head: Sequence[tuple[int, str]], width: int) -> None:

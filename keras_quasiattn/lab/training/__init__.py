@@ -6,8 +6,7 @@ from keras_quasiattn.extras import lazy_attributes
 
 if TYPE_CHECKING:
     from keras_quasiattn.lab.training.attention_summaries import AttentionSummaries
-    from keras_quasiattn.lab.training.finishing import finish
-    from keras_quasiattn.lab.training.result import append_result, result_row
+    from keras_quasiattn.lab.training.finishing import append_result, finish, result_row
     from keras_quasiattn.lab.training.run_folder import RunFolder
     from keras_quasiattn.lab.training.trainer import train
 
@@ -16,9 +15,9 @@ _needing_tasks = lazy_attributes(
     __name__,
     {
         "RunFolder": "run_folder",
-        "append_result": "result",
+        "append_result": "finishing",
         "finish": "finishing",
-        "result_row": "result",
+        "result_row": "finishing",
         "train": "trainer",
     },
     extra="tasks",

@@ -164,10 +164,8 @@ class CheckpointCallback(keras.callbacks.Callback):
         writes: bool = True,
     ) -> None:
         super().__init__()
-        self.folder = folder
-        self.checkpoints = checkpoints
-        self.settings = settings
-        self.writes = writes
+        self.folder, self.checkpoints = folder, checkpoints
+        self.settings, self.writes = settings, writes
         self.rows = [row for row in folder.history() if row["step"] <= start]
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
@@ -189,10 +187,8 @@ class CheckpointCallback(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Save the metrics and the training state."""
         step = min((epoch + 1) * self.settings.checkpoint_every, self.settings.steps)
-        row: dict[str, Any] = {
-            "step": step,
-            **{name: float(value) for name, value in (logs or {}).items()},
-        }
+        figures = {name: float(value) for name, value in (logs or {}).items()}
+        row: dict[str, Any] = {"step": step, **figures}
         if not math.isfinite(row["loss"]):
             raise UserError(
                 f"the loss is {row['loss']} in the updates up to {step}: "

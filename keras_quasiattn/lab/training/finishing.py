@@ -1,11 +1,20 @@
-"""The end of a run: save the finished model, or change the number of updates of an existing run."""
+"""The end of a run: its finished model and results, or another number of updates."""
 
+import contextlib
+import datetime
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import keras
 
+import keras_quasiattn
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.files import MANIFEST, rewrite
 from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.training.checkpoints import Checkpoints, assign, average
 from keras_quasiattn.lab.training.progress import Progress
@@ -13,13 +22,10 @@ from keras_quasiattn.lab.training.replicas import without_training
 from keras_quasiattn.lab.training.run_folder import LENGTH, RunFolder
 from keras_quasiattn.lab.training.selection import Rows, candidates, required_step
 from keras_quasiattn.lab.training.strategy import dtype_policy
-from keras_quasiattn.manifest import MANIFEST
 
-# Config entry of a run that `finish` ended: the number of updates done.
-_ENDED = "ended_at_step"
-# Config entry of a run whose number of updates changed: the old number, and until which update it
-# applied.
-_EARLIER = "earlier_steps"
+# Config entries: of a run that `finish` ended, the number of updates done; of a run whose number of
+# updates changed, the old number, and until which update it applied.
+_ENDED, _EARLIER = "ended_at_step", "earlier_steps"
 
 
 def finish(path: str | Path, data_dir: str | Path = "data", *, progress: bool = True) -> RunFolder:
@@ -31,9 +37,6 @@ def finish(path: str | Path, data_dir: str | Path = "data", *, progress: bool = 
         path: the run folder.
         data_dir: where the run's data are.
         progress: whether to print status messages.
-
-    Returns:
-        The folder of the finished run.
 
     Raises:
         UserError: the folder holds no run, or one without a checkpoint, or is in use.
@@ -144,14 +147,89 @@ def reopen(folder: RunFolder, task: Task) -> None:
         # Remove the model first: a run with a model and a different config would be damaged.
         for name in (folder.model_file.name, MANIFEST, "metrics.json"):
             (folder.path / name).unlink(missing_ok=True)
-    config: dict[str, Any] = {
-        name: value for name, value in folder.config.items() if name != _ENDED
-    }
+    config: dict[str, Any] = {**folder.config}
+    config.pop(_ENDED, None)
     if folder.length != asked:
         earlier = {"steps": folder.steps, "until_step": reached}
-        task_config = config["task_config"]
-        options = {**task_config["options"], **asked}
+        options = {**config["task_config"]["options"], **asked}
         config[_EARLIER] = [*config.get(_EARLIER, []), earlier]
-        config["task_config"] = {**task_config, "options": options}
+        config["task_config"] = {**config["task_config"], "options": options}
     if config != folder.config:
         folder.write_config(config)
+
+
+def result_row(folder: RunFolder, split: str, figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a results row: metrics of a finished run, with its command, seed, options and machine.
+
+    Args:
+        folder: the finished run.
+        split: the data split on which the metrics were measured.
+        figures: the metrics by name.
+
+    Returns:
+        A JSON-serializable row. `seconds` is the time of training and validation, including
+        start-up and compilation; `validation` has the validation metrics of every checkpoint that
+        could become the model; `assets` the hashes of files that the run learned from its data,
+        such as the vocabulary; `commit` is the commit of the package's source, if it is a Git
+        checkout.
+    """
+    task_config = folder.config["task_config"]
+    history = folder.history()
+    assets = folder.manifest()
+    assets.pop(folder.model_file.name, None)
+    return {
+        "task": folder.config["task"],
+        **{name: task_config[name] for name in ("preset", "model", "seed")},
+        "split": split,
+        **figures,
+        "steps": history[-1]["step"],
+        "seconds": round(sum(row["seconds"] for row in history)),
+        "parameters": folder.load_model().count_params(),
+        "options": task_config["options"],
+        **folder.config["options"],
+        **folder.noted,
+        "versions": folder.config["versions"],
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "processor": _processor(),
+        "commit": source_commit(),
+        "assets": {name: digest[:16] for name, digest in assets.items()},
+        "validation": [
+            {
+                name.removeprefix("val_"): value
+                for name, value in row.items()
+                if name == "step" or name.startswith("val_")
+            }
+            for row in candidates(history)
+        ],
+        "date": datetime.date.today().isoformat(),
+        "command": folder.config["command"],
+    }
+
+
+def _processor() -> str:
+    """Return the model of this machine's processor, if the system reports it."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor()
+
+
+def source_commit() -> str | None:
+    """Return the commit of the package's source, with "+" for changes; None outside Git."""
+    source = Path(keras_quasiattn.__file__).parent
+
+    def git(*words: str) -> str:
+        command = ["git", "-C", str(source), *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        git("ls-files", "--error-unmatch", "_version.py")  # may be another checkout
+        return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", ".") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def append_result(file: str | Path, row: Mapping[str, Any]) -> None:
+    """Append a row to a JSON Lines file, atomically, even while other processes append to it."""
+    rewrite(Path(file), lambda rows: f"{rows}{json.dumps(dict(row))}\n")

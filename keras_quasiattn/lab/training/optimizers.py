@@ -147,10 +147,7 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
     def __init__(self, peak: float, warmup_steps: int, decay: ScheduleName, steps: int) -> None:
         if decay not in typing.get_args(ScheduleName):
             raise ValueError(f"decay must be one of {typing.get_args(ScheduleName)}, got {decay!r}")
-        self.peak = peak
-        self.warmup_steps = warmup_steps
-        self.decay = decay
-        self.steps = steps
+        self.peak, self.warmup_steps, self.decay, self.steps = peak, warmup_steps, decay, steps
 
     def __call__(self, step: Any) -> Any:
         """Return the rate of the next update after `step` updates."""
@@ -162,15 +159,9 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
         if self.decay == "constant":
             return rate
         done = ops.clip((number - warmup) / max(self.steps - warmup, 1.0), 0.0, 1.0)
-        return rate * (
-            1.0 - done if self.decay == "linear" else 0.5 * (1.0 + ops.cos(math.pi * done))
-        )
+        left = 1.0 - done if self.decay == "linear" else 0.5 * (1.0 + ops.cos(math.pi * done))
+        return rate * left
 
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments."""
-        return {
-            "peak": self.peak,
-            "warmup_steps": self.warmup_steps,
-            "decay": self.decay,
-            "steps": self.steps,
-        }
+        return {name: getattr(self, name) for name in ("peak", "warmup_steps", "decay", "steps")}

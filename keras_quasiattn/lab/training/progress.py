@@ -96,9 +96,7 @@ class TrainingProgress(keras.callbacks.Callback):
 
     def __init__(self, progress: Progress, settings: TrainingSettings, start: int) -> None:
         super().__init__()
-        self._progress = progress
-        self._settings = settings
-        self._start = start
+        self._progress, self._settings, self._start = progress, settings, start
         self._most = "" if settings.patience is None else "at most "
         # Time and update of the first report, after the first update, which includes compilation.
         self._began: tuple[float, int] | None = None

@@ -104,11 +104,8 @@ def offset_replica_seeds(model: keras.Model, strategy: tf.distribute.Strategy) -
     only, and the others are at a fixed offset from them: call this once after the model is created
     or restored.
     """
-    states = [
-        variable
-        for variable in model.non_trainable_variables
-        if variable.name == "seed_generator_state"
-    ]
+    variables = model.non_trainable_variables
+    states = [one for one in variables if one.name == "seed_generator_state"]
 
     @tf.function
     def shift() -> None:

@@ -14,20 +14,23 @@ import tensorflow as tf
 from keras_quasiattn._version import __version__
 from keras_quasiattn.errors import FileError, UserError
 from keras_quasiattn.files import (
+    MANIFEST,
     atomic_file,
+    check_hashes,
+    hashes,
     is_stale,
     is_temporary,
     locked,
     read_json,
     read_json_lines,
     rewrite,
+    write,
     write_json,
     write_json_lines,
 )
 from keras_quasiattn.lab import tasks
 from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.training.config import CONFIG, FORMAT, flat, identity, read_config
-from keras_quasiattn.manifest import MANIFEST, check_hashes, hashes
 
 LOCK = ".lock"
 
@@ -100,19 +103,13 @@ class RunFolder:
             task: the task that will be trained.
             options: the trainer's options besides the task; JSON-serializable.
             command: the command line that started the run, for the record.
-
-        Raises:
-            UserError: the folder is not empty or cannot be written.
         """
         path = Path(path)
         cls.prepare_empty(path)
+        of_libraries = {"keras": keras.__version__, "tensorflow": tf.__version__}
         config = {
             "format": FORMAT,
-            "versions": {
-                "keras_quasiattn": __version__,
-                "keras": keras.__version__,
-                "tensorflow": tf.__version__,
-            },
+            "versions": {"keras_quasiattn": __version__, **of_libraries},
             **identity(task, options),
             "data": task.describe_data(),
             "command": shlex.join(command),
@@ -122,15 +119,10 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: str | Path, *, finished: bool = False) -> "RunFolder":
-        """Open the run in a folder.
-
-        Args:
-            path: the folder.
-            finished: whether the run must be finished, so that `load_model` works.
+        """Open the run in a folder; with `finished`, it must be, so that `load_model` works.
 
         Raises:
-            UserError: the folder is missing, holds no run or a damaged one, has a newer format, or
-                is not finished although it must be.
+            UserError: the folder holds no run, a damaged one, or one of a newer format.
         """
         path = Path(path)
         folder = cls(path, read_config(path))
@@ -200,12 +192,8 @@ class RunFolder:
     def task(self, data_dir: str | Path) -> Task:
         """Rebuild the trained task from the config and the files that it saved.
 
-        Args:
-            data_dir: where the task's data are on this machine.
-
         Raises:
-            UserError: this version does not know the task or one of its options, or a file is
-                damaged.
+            UserError: this version does not know an option, or a file is damaged.
         """
         task = tasks.get(self.config["task"])
         try:
@@ -224,8 +212,7 @@ class RunFolder:
         for name, content in task.assets().items():
             file = self.path / name
             if not file.exists():
-                with atomic_file(file) as temporary:
-                    temporary.write_bytes(content)
+                write(file, content)
             elif file.read_bytes() != content:
                 raise UserError(
                     f"{file} does not match the data in {task.data_dir}: "
@@ -268,10 +255,7 @@ class RunFolder:
         rewrite(self.path / "metrics.json", changed)
 
     def load_model(self, task: Task | None = None) -> keras.Model:
-        """Load the finished model, not compiled.
-
-        Args:
-            task: the run's task, if `task()` has already rebuilt it.
+        """Load the finished model, not compiled; `task` is the run's, if it is rebuilt already.
 
         Raises:
             UserError: the run is not finished, or a file is damaged or not the one in the manifest.
@@ -299,8 +283,7 @@ class RunFolder:
     def lock(cls, path: str | Path) -> Iterator[None]:
         """Lock the folder while a process trains there, and remove what killed processes left.
 
-        The lock is released at the end of the `with` block, or when the process ends, even if
-        killed.
+        The lock ends with the `with` block, or with the process, even if it is killed.
         """
         path = Path(path)
         with contextlib.ExitStack() as stack:

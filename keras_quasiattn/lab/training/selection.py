@@ -12,10 +12,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def judged_by(settings: TrainingSettings) -> tuple[str, str]:
-    """Return the validation metric that ranks checkpoints, and whether "min" or "max" is best.
-
-    With `select="last"` the metric is the loss.
-    """
+    """Return the validation metric that ranks checkpoints, and whether "min" or "max" is best."""
     name = "loss" if settings.select == "last" else settings.select
     return name, "min" if name in _SMALLEST else "max"
 
@@ -49,11 +46,7 @@ def selected_step(rows: Rows, settings: TrainingSettings) -> int | None:
 
 
 def required_step(rows: Rows, settings: TrainingSettings, path: Path) -> int:
-    """Return the update whose checkpoint becomes the finished model.
-
-    Raises:
-        UserError: the run of this path has none yet.
-    """
+    """Return the update whose checkpoint becomes the finished model; the run must have one."""
     if (step := selected_step(rows, settings)) is not None:
         return step
     reason = f": its attention is still moving (blend {rows[-1]['blend']:g})" if rows else ""

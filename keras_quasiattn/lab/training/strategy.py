@@ -13,6 +13,17 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.tasks import TrainingSettings
 from keras_quasiattn.lab.training.config import POLICIES, STRATEGIES
 
+_T = TypeVar("_T")
+_DONE, _FAILED = 1, 2
+# The errors that TensorFlow raises when another process no longer responds.
+_LOST = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.InternalError,
+)
+
 
 @contextlib.contextmanager
 def dtype_policy(name: str) -> Iterator[None]:
@@ -38,11 +49,8 @@ def make_strategy(name: str, settings: TrainingSettings) -> tf.distribute.Strate
     """
     if name not in STRATEGIES:
         raise UserError.unknown("strategy", name, STRATEGIES)
-    strategy = {
-        "one": tf.distribute.get_strategy,
-        "mirrored": _mirrored,
-        "multi-worker": _multi_worker,
-    }[name]()
+    makers = (tf.distribute.get_strategy, _mirrored, _multi_worker)
+    strategy = dict(zip(STRATEGIES, makers, strict=True))[name]()
     replicas = strategy.num_replicas_in_sync
     if settings.batch_size % replicas:
         raise UserError(
@@ -84,18 +92,6 @@ def _multi_worker() -> tf.distribute.Strategy:
             '"task": {"type": "worker", "index": 0}}'
         )
     return tf.distribute.MultiWorkerMirroredStrategy()
-
-
-_T = TypeVar("_T")
-_DONE, _FAILED = 1, 2
-# The errors that TensorFlow raises when another process no longer responds.
-_LOST = (
-    tf.errors.UnavailableError,
-    tf.errors.AbortedError,
-    tf.errors.CancelledError,
-    tf.errors.DeadlineExceededError,
-    tf.errors.InternalError,
-)
 
 
 class Workers:

@@ -76,9 +76,6 @@ def train(
             learning rate. The run folder records it. None means Adam with Tensor2Tensor's settings
             (β₁ 0.9) with `training.beta_2`, `training.epsilon` and `training.clip_norm`.
 
-    Returns:
-        The folder of the finished run.
-
     Raises:
         UserError: the folder holds something else, was started with other arguments, cannot be
             written or is in use by another process; the strategy does not support the task's
@@ -95,12 +92,8 @@ def train(
     with dtype_policy(policy):
         distribution = make_strategy(strategy, task.options.training)
         replicas = distribution.num_replicas_in_sync
-        options = {
-            "policy": policy,
-            "strategy": strategy,
-            "replicas": replicas,
-            **described(task.options.training, optimizer, callbacks, replicas),
-        }
+        options = {"policy": policy, "strategy": strategy, "replicas": replicas}
+        options |= described(task.options.training, optimizer, callbacks, replicas)
         workers = Workers(distribution)
 
         def begin() -> RunFolder | None:
@@ -224,7 +217,10 @@ def _fit(
             called.append(TrainingProgress(shown, settings, start))
         if workers.is_chief:
             lengths = {"steps_per_epoch": settings.checkpoint_every, "steps": settings.steps}
-            examples = _middle_batch(validation_data)
+            # Examples of medium length; batches may be sorted by length.
+            middle = max(int(validation_data.cardinality()), 1) // 2
+            inputs = next(iter(validation_data.skip(middle)))[0]
+            examples = keras.tree.map_structure(lambda x: x[:_LOOKED_AT], inputs)  # (≤ 32, ...)
             called.insert(0, AttentionSummaries(folder.path, examples, start=start, **lengths))
         model.fit(
             untuned(task.training_data(start)),
@@ -257,10 +253,3 @@ def compiled_model(task: Task, policy: str, optimizer: Any = None) -> keras.Mode
     compile_for(task, model, optimizer=optimizer, jit_compile=jit_compile)
     optimizer.build(model.trainable_variables)
     return model
-
-
-def _middle_batch(data: tf.data.Dataset) -> Any:
-    """Return the inputs of some examples of medium length; batches may be sorted by length."""
-    batches = max(int(data.cardinality()), 1)
-    inputs = next(iter(data.skip(batches // 2)))[0]
-    return keras.tree.map_structure(lambda x: x[:_LOOKED_AT], inputs)  # (≤ 32, ...)

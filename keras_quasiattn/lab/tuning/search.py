@@ -1,4 +1,4 @@
-"""Search a task's options; each trial is a training run, in one process or in several."""
+"""Search a task's options: the values to try, and a training run for each trial."""
 
 import contextlib
 import io
@@ -14,8 +14,9 @@ from typing import Any
 import keras
 import keras_tuner
 
+from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.errors import FileError, UserError
-from keras_quasiattn.files import atomic_file, atomic_folder, read_json, write_json
+from keras_quasiattn.files import atomic_file, atomic_folder, begun, write
 from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.training import RunFolder, train
 from keras_quasiattn.lab.training.config import METHODS
@@ -157,8 +158,7 @@ class _AtomicOracle(keras_tuner.Oracle):
     _retry_queue: list[str]
 
     def save(self) -> None:
-        with atomic_file(Path(self._get_oracle_fname())) as temporary:
-            temporary.write_text(json.dumps(self.get_state()), encoding="utf-8")
+        write(Path(self._get_oracle_fname()), json.dumps(self.get_state()))
 
     def _save_trial(self, trial: Any) -> None:
         with atomic_file(Path(self._get_trial_dir(trial.trial_id)) / "trial.json") as temporary:
@@ -251,11 +251,9 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
         trials = [trial for trial in self.oracle.trials.values() if trial.status == "COMPLETED"]
         if not trials:
             messages = [trial.message for trial in self.oracle.trials.values() if trial.message]
-            reason = (
-                f"the last one: {messages[-1].strip().splitlines()[-1].partition(': ')[2]}"
-                if messages
-                else "none was started"
-            )
+            reason = "none was started"
+            if messages:
+                reason = f"the last one: {messages[-1].strip().splitlines()[-1].partition(': ')[2]}"
             raise UserError(f"no trial of {self._path} succeeded; {reason}")
         best = self.oracle.get_best_trials(len(trials))
         # On a tie the first trial wins: a resumed search may have read the trials in another order.
@@ -285,11 +283,8 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
 
     def _values(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
         """Return the option values that a trial's hyperparameters represent."""
-        return {
-            # Searches from earlier versions have 1 and 0 for True and False.
-            name: choices.get(chosen[name], chosen[name])
-            for name, choices in self._choices.items()
-        }
+        # Searches from earlier versions have 1 and 0 for True and False.
+        return {name: own.get(chosen[name], chosen[name]) for name, own in self._choices.items()}
 
     def _run(self, trial: str, fold: int) -> Path:
         return self._path / f"trial_{trial}" / ("run" if self._folds == 1 else f"fold_{fold}")
@@ -328,16 +323,77 @@ def _is_tuner_of_a_chief() -> bool:
 def _require_same(path: Path, task: Task, arguments: Mapping[str, Any]) -> None:
     """Record the search in a new folder, or check that an existing one holds the same search."""
     _is_tuner_of_a_chief()  # rejects incomplete variables before anything is written
-    file = path / "search.json"
     asked = json.loads(json.dumps({"task": task.name, **task.config(), **arguments}))
-    if not file.exists():
-        if path.exists() and any(not entry.name.startswith(".") for entry in path.iterdir()):
-            raise UserError(f"{path} holds other files but no search: name a new folder")
-        write_json(file, asked)
-    begun = read_json(file)
-    differing = [name for name in asked if begun.get(name) != asked[name]]
+    former = begun(path, "search.json", asked, "search")
+    differing = [name for name in asked if former.get(name) != asked[name]]
     if differing:
         raise UserError(
             f"{path} holds a search with a different {', '.join(differing)}: "
             f"use the same arguments or a new folder"
         )
+
+
+# The papers' values, where they give any: GA-Net (Xue et al. 2019, "Text Classification"); the
+# differences of Conflict (Mitra 2019, section 5).
+_CHOICES: Mapping[str, Sequence[Any]] = {
+    "training.learning_rate": (1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2),
+    "training.batch_size": (8, 16, 32, 64, 128),
+    "model.gate_temperature": (0.5, 1.0, 1.5, 2.0),
+    "model.gate_cost": (0.4e-5, 0.5e-5, 1e-5, 0.4e-4, 0.5e-4, 1e-4, 1e-3),
+    "model.num_heads": (1, 2, 4, 8),
+    "model.difference": ("absolute", "squared", "signed"),
+}
+
+
+def search_space(task: Task, wanted: Mapping[str, str] | None = None) -> dict[str, list[Any]]:
+    """Return the options to search, each with a list of values of its type.
+
+    Args:
+        task: the task whose options to search.
+        wanted: comma-separated values by dotted option name; the search uses only these options.
+            None (the default) uses the options of the task's model for which a paper or the model's
+            attention proposes values. The options of the attention are entries of
+            `model.attention_options`, such as "model.attention_options.alpha".
+
+    Raises:
+        UserError: the task does not have an option, a value has the wrong type, an option has fewer
+            than two values, or there is nothing to search.
+
+    Example:
+    >>> from keras_quasiattn.lab import tasks
+    >>> task = tasks.get("mlu")(preset="demo", model="coda", seed=0, data_dir="data")
+    >>> search_space(task, {"model.num_layers": "1,2"})
+    {'model.num_layers': [1, 2]}
+    """
+    options = task.options.options()
+    if wanted is None:
+        space = {option: list(values) for option, values in _CHOICES.items() if option in options}
+        space |= _of_attention(options)
+    else:
+        space = {option: _values(task, option, text) for option, text in wanted.items()}
+    if not space:
+        raise UserError(
+            f"there is nothing to search: task {task.name} has none of {', '.join(_CHOICES)}"
+        )
+    return space
+
+
+def _of_attention(options: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Return the options of the model's attention, with the values that the attention proposes."""
+    chosen = options.get("model.attention")
+    if chosen not in ATTENTIONS:
+        return {}
+    proposed = ATTENTIONS[chosen].options_class.search_space
+    return {f"model.attention_options.{name}": list(values) for name, values in proposed.items()}
+
+
+def _values(task: Task, option: str, text: str) -> list[Any]:
+    values = []
+    for part in text.split(","):
+        try:
+            values.append(task.options.with_overrides({option: part.strip()})[option])
+        except UserError as error:
+            raise UserError(f"--try {option}={text}: {error}") from None
+    if len(choices_of(option, values)) < 2:
+        raise UserError(f"--try {option}={text}: give at least two values, separated by commas")
+    return values

@@ -38,10 +38,6 @@ class ProgramError(ValueError):
 def parse_program(text: str) -> Tree:
     """Parse a program: brackets, names and constants, separated by spaces.
 
-    Raises:
-        ProgramError: there are no tokens, brackets do not match, are empty or nest too deeply, or
-            tokens follow the end; the message gives the position of the token, counted from 1.
-
     >>> parse_program("[ filter a [ partial0 b < ] ]")
     ['filter', 'a', ['partial0', 'b', '<']]
     """
@@ -348,11 +344,7 @@ class Program:
         _check_names(self.tree, frozenset(self.arguments))
 
     def run(self, inputs: Mapping[str, Any], max_steps: int = MAX_STEPS) -> Any:
-        """Run the program and return a number, truth value, string, array or dictionary.
-
-        Args:
-            inputs: value of each argument by name.
-            max_steps: number of steps after which the program is stopped.
+        """Run the program on the values of its arguments; return its value.
 
         Raises:
             ProgramError: an input is missing or has another type, or the program fails or exceeds a
@@ -439,7 +431,16 @@ class _Machine:
         _check_kinds(function, arguments)
         if function.compute is None:
             return self._apply_higher_order(function.name, *arguments)
-        value = _computed(function, arguments)
+        try:
+            value = function.compute(*arguments)
+        except ProgramError:
+            raise
+        except (ArithmeticError, TypeError, ValueError) as error:
+            raise ProgramError(f"{function.name}: {error}") from None
+        if type(value) is int and value.bit_length() > MAX_INTEGER_BITS:
+            raise ProgramError(f"an integer has more than {MAX_INTEGER_BITS} bits")
+        if type(value) is complex:
+            raise ProgramError("cannot take the root of a negative number")
         if function.compute is _is_prime:  # one step for each possible divisor
             self._work(int(math.sqrt(max(0, min(arguments[0], MAX_RANGE**2)))))
         self._work(0, value)
@@ -503,18 +504,3 @@ def _check_kinds(function: Function, arguments: Sequence[Any]) -> None:
         if kind != wanted and (wanted != "any" or kind == "function"):
             wanted = "a value" if wanted == "any" else wanted
             raise ProgramError(f"argument {place} of {name} must be {wanted}, not {kind}")
-
-
-def _computed(function: Function, arguments: Sequence[Any]) -> Any:
-    assert function.compute is not None  # noqa: S101 (for the type checker)
-    try:
-        value = function.compute(*arguments)
-    except ProgramError:
-        raise
-    except (ArithmeticError, TypeError, ValueError) as error:
-        raise ProgramError(f"{function.name}: {error}") from None
-    if type(value) is int and value.bit_length() > MAX_INTEGER_BITS:
-        raise ProgramError(f"an integer has more than {MAX_INTEGER_BITS} bits")
-    if type(value) is complex:
-        raise ProgramError("cannot take the root of a negative number")
-    return value
