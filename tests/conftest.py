@@ -98,8 +98,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             of_test[item.nodeid.partition("[")[0]].append(item)
     for name, same in of_test.items() if keras.backend.backend() == "jax" else ():
         draw = random.Random(name)
-        left_out = name.startswith("tests/models/") and draw.random() > SHARE_OF_MODELS_ON_JAX
-        for item in same if left_out else draw.sample(same, max(0, len(same) - FEW_ON_JAX)):
+        if name.startswith("tests/models/") and draw.random() > SHARE_OF_MODELS_ON_JAX:
+            left_out = same
+        elif name.count("::") == 2:  # a test of several classes: the same shapes are compiled once
+            left_out = same[FEW_ON_JAX:]
+        else:
+            left_out = draw.sample(same, max(0, len(same) - FEW_ON_JAX))
+        for item in left_out:
             item.add_marker(pytest.mark.long)
 
 

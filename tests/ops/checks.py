@@ -39,6 +39,25 @@ def some_mask(size):
     return mask
 
 
+def recorded_passes(monkeypatch, *calls):
+    """Return a list of the passes of these calls of compiled loops, in the order of their runs."""
+    made = []
+
+    def record(call, name):
+        original = getattr(call, name)
+
+        def run(*given, **more):
+            made.append(name)
+            return original(*given, **more)
+
+        monkeypatch.setattr(call, name, run)
+
+    for call in calls:
+        record(call, "forward")
+        record(call, "backward")
+    return made
+
+
 def close(got, expected):
     np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-12)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tools import CODA_IMPLEMENTATIONS
 
-from keras_quasiattn import layers, ops
+from keras_quasiattn import ops
 
 if keras.backend.backend() != "jax" or "compiled" not in CODA_IMPLEMENTATIONS:
     pytest.skip("needs JAX and the extra `compiled`", allow_module_level=True)
@@ -176,28 +176,6 @@ def test_several_devices_take_tiles(monkeypatch):
     monkeypatch.setattr(backend, "device_count", lambda: 2)
     program = jax.jit(lambda x: attend(x, x, x, implementation="auto"))
     assert TARGET not in program.lower(x).as_text()
-
-
-def test_fit_evaluate_and_predict_use_the_loops(monkeypatch, tmp_path):
-    from keras_quasiattn.attention.coda.compiled.call import CodaCall
-
-    passes = []
-    for name in ("forward", "backward"):
-        original = getattr(CodaCall, name)
-        monkeypatch.setattr(
-            CodaCall, name, lambda *given, n=name, run=original: (passes.append(n), run(*given))[1]
-        )
-    inputs = keras.Input((70, 8))
-    model = keras.Model(inputs, layers.MultiHeadCoDA(2, 2)(inputs, inputs))
-    data = np.random.default_rng(0).normal(size=(4, 70, 8)).astype("float32")
-    model.compile("sgd", "mse", jit_compile=True)
-    model.fit(data, data, validation_data=(data, data), verbose=0)
-    assert passes == ["forward", "backward", "forward"]
-    expected = model.predict(data, verbose=0)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(loaded.predict(data, verbose=0), expected)
-    assert passes[3:] == ["forward"] * 2
 
 
 @pytest.mark.long

@@ -5,9 +5,10 @@ import io
 import keras
 import numpy as np
 import pytest
+from checks import recorded_passes
 from tools import CODA_IMPLEMENTATIONS
 
-from keras_quasiattn import layers, ops
+from keras_quasiattn import ops
 from keras_quasiattn.attention.coda.blockwise import blockwise_sums
 from keras_quasiattn.attention.coda.composition import Composition, Pairs
 
@@ -27,20 +28,9 @@ def attend(*tensors, implementation="compiled"):
 @pytest.fixture
 def passes(monkeypatch):
     """Record the operators in the order in which they run."""
-    from keras_quasiattn.attention.coda.compiled import call
+    from keras_quasiattn.attention.coda.compiled.call import CodaCall
 
-    calls = []
-    for name in ("forward", "backward"):
-        original = getattr(call.CodaCall, name)
-        monkeypatch.setattr(
-            call.CodaCall,
-            name,
-            lambda *given, name=name, run=original, **more: (
-                calls.append(name),
-                run(*given, **more),
-            )[1],
-        )
-    return calls
+    return recorded_passes(monkeypatch, CodaCall)
 
 
 def test_torch_compile_keeps_the_operators_in_one_graph():
@@ -231,18 +221,3 @@ def test_on_a_gpu_only_what_fits_it_is_computed(
     Elsewhere.dtype = dtype
     found = obstacle_to_loops(Elsewhere(), features)
     assert found is None if said is None else said in found
-
-
-def test_fit_evaluate_and_predict_use_the_loops(passes, tmp_path):
-    inputs = keras.Input((None, 8))
-    model = keras.Model(inputs, layers.MultiHeadCoDA(2, 2)(inputs, inputs))
-    data = np.random.default_rng(0).normal(size=(4, 70, 8)).astype("float32")
-    assert not passes
-    model.compile("sgd", "mse")
-    model.fit(data, data, validation_data=(data, data), verbose=0)
-    assert passes == ["forward", "backward", "forward"]
-    expected = model.predict(data, verbose=0)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(loaded.predict(data, verbose=0), expected)
-    assert passes[3:] == ["forward"] * 2

@@ -41,32 +41,6 @@ class TestContextGuided(WeightLaws):
         return first + np.where(seen, alpha * gate * quasi, 0)
 
 
-@pytest.mark.parametrize("gate,weight", [(0.0, 2.0), (0.5, 1.0), (1.0, 0.0)])
-def test_weights_are_from_minus_1_to_2(gate, weight):
-    x, context = np.zeros((2, 1)), np.full((2, 1), 30.0)
-    gates = {"query_gate": np.full(2, gate), "key_gate": np.full(2, gate)}
-    bias = np.array([[0.0, -1e3], [-1e3, 0.0]])
-    contexts = {"query_context": context, "key_context": context}
-    _, got = ops.context_guided_attention(
-        x, x, x, **contexts, **gates, bias=bias, return_scores=True
-    )
-    np.testing.assert_allclose(to_numpy(got), [[weight, weight - 1], [weight - 1, weight]])
-
-
-def test_a_layer_is_a_softmax_where_its_gates_are_in_balance():
-    x = np.random.default_rng(0).normal(size=(2, 5, 6))
-    layer, plain = (
-        kind(2, 3, dtype="float64")
-        for kind in (layers.MultiHeadContextGuided, layers.MultiHeadSoftmax)
-    )
-    for one in (layer, plain):
-        one.build(x.shape, x.shape)
-    plain.set_weights(layer.get_weights()[4:])
-    for weight in layer.weights[2:4]:
-        weight.assign(np.zeros(weight.shape))
-    np.testing.assert_allclose(to_numpy(layer(x, x)), to_numpy(plain(x, x)), atol=1e-12)
-
-
 def test_alpha_is_a_number():
     with pytest.raises(ValueError, match="`alpha` must be a number. Received: alpha='learned'"):
         layers.MultiHeadContextGuided(2, 4, alpha="learned")

@@ -9,6 +9,7 @@ import sys
 import keras
 import numpy as np
 import pytest
+from checks import recorded_passes
 from tools import CODA_IMPLEMENTATIONS, run_with_gradients, sampled, to_numpy
 
 from keras_quasiattn import layers, ops
@@ -44,19 +45,7 @@ def calls(monkeypatch):
     from keras_quasiattn.attention.sparsemax import SparseCall
     from keras_quasiattn.core.l1_loops import DistanceCall
 
-    made = []
-    for kind in (SparseCall, DistanceCall):
-        for name in ("forward", "backward"):
-            original = getattr(kind, name)
-            monkeypatch.setattr(
-                kind,
-                name,
-                lambda *given, name=name, run=original, **more: (
-                    made.append(name),
-                    run(*given, **more),
-                )[1],
-            )
-    return made
+    return recorded_passes(monkeypatch, SparseCall, DistanceCall)
 
 
 def near(found, expected, limit=1e-9):

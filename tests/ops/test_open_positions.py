@@ -26,55 +26,9 @@ def examples(size, dtype="float64"):
     return random.normal(size=size).astype(dtype), random.normal(size=size[-1]).astype(dtype), gates
 
 
-@every_size
-@every_implementation
-def test_numbers(size, implementation):
-    states, kernel, gates = examples(size)
-    expected = gating.soft_attention(states, kernel, gates)
-    options = {"implementation": implementation}
-    got = ops.open_positions_attention(states, kernel, gates, return_scores=True, **options)
-    for one, other in zip(got, expected, strict=True):
-        np.testing.assert_allclose(to_numpy(one), other, rtol=1e-9, atol=1e-11)
-    alone = ops.open_positions_attention(states, kernel, gates, **options)
-    np.testing.assert_array_equal(to_numpy(alone), to_numpy(got[0]))
-
-
-@every_size
-@every_implementation
-def test_gradients(size, implementation):
-    skip_where_jax_traces(implementation)
-    states, kernel, gates = examples(size)
-    cotangents = [
-        np.random.default_rng(1).normal(size=shape) for shape in ((size[0], size[2]), size[:2])
-    ]
-
-    def function(implementation):
-        return lambda h, w: ops.open_positions_attention(
-            h, w, gates, return_scores=True, implementation=implementation
-        )
-
-    _, got = run_with_gradients(function(implementation), [states, kernel], cotangents)
-    _, expected = run_with_gradients(
-        lambda h, w: ops.soft_attention(h, w, gates, return_scores=True),
-        [states, kernel],
-        cotangents,
-    )
-    for one, other in zip(got, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-10)
-    assert not got[0][~gates].any()
-
-
-def windows(inputs, kernels):
-    """h[b, t] = relu(Σ_k x[b, t + k − K//2] · kernels[k]), one position after the other."""
-    states = np.zeros((*inputs.shape[:2], kernels.shape[2]))
-    for b, t, k in np.ndindex(*inputs.shape[:2], len(kernels)):
-        near = t + k - len(kernels) // 2
-        if 0 <= near < inputs.shape[1]:
-            states[b, t] += inputs[b, near] @ kernels[k]
-    return np.maximum(states, 0)
-
-
 def convolution(kernels):
+    """Return h[b, t] = relu(Σ_k x[b, t + k] · kernels[k]) for positions with all their inputs."""
+
     def encode(x):
         length = x.shape[1] - len(kernels) + 1
         parts = [
@@ -86,47 +40,57 @@ def convolution(kernels):
     return encode
 
 
-@pytest.mark.parametrize("window", [1, 3, 5])
-@pytest.mark.parametrize("size", [(3, 7, 5), (3, 0, 2), (5, 1, 3)], ids=str)
+def states_of(window, width):
+    """Return the arguments for a convolution over `window` inputs, and how to compute its states.
+
+    Without a window, the inputs are the states.
+    """
+    if window is None:
+        return {}, lambda x: x
+    encode = convolution(np.random.default_rng(2).normal(size=(window, width, width)))
+    padding = ((0, 0), (window // 2, window // 2), (0, 0))
+    return {"encode": encode, "window": window}, lambda x: encode(keras.ops.pad(x, padding))
+
+
+@every_size
+@pytest.mark.parametrize("window", [None, 1, 3, 5])
 @every_implementation
-def test_states_of_a_convolution(size, window, implementation):
+def test_numbers(size, window, implementation):
     inputs, kernel, gates = examples(size)
-    kernels = np.random.default_rng(2).normal(size=(window, size[2], size[2]))
-    expected = gating.soft_attention(windows(inputs, kernels), kernel, gates)
-    got = ops.open_positions_attention(
-        *(inputs, kernel, gates),
-        encode=convolution(kernels),
-        window=window,
-        return_scores=True,
-        implementation=implementation,
-    )
+    options, encoded = states_of(window, size[2])
+    expected = gating.soft_attention(to_numpy(encoded(inputs)), kernel, gates)
+    options["implementation"] = implementation
+    got = ops.open_positions_attention(inputs, kernel, gates, return_scores=True, **options)
     for one, other in zip(got, expected, strict=True):
         np.testing.assert_allclose(to_numpy(one), other, rtol=1e-9, atol=1e-11)
+    alone = ops.open_positions_attention(inputs, kernel, gates, **options)
+    np.testing.assert_array_equal(to_numpy(alone), to_numpy(got[0]))
 
 
-@pytest.mark.parametrize("window", [1, 3])
-def test_gradients_through_a_convolution_are_those_of_all_positions(window):
-    skip_where_jax_traces("gathered")
-    inputs, kernel, gates = examples((3, 7, 5))
-    kernels = np.random.default_rng(2).normal(size=(window, 5, 5))
-
-    def function(implementation):
-        return lambda x, w: ops.open_positions_attention(
-            *(x, w, gates),
-            encode=convolution(kernels),
-            window=window,
-            return_scores=True,
-            implementation=implementation,
-        )
-
-    cotangents = [np.random.default_rng(1).normal(size=shape) for shape in ((3, 5), (3, 7))]
-    results = [
-        run_with_gradients(function(name), [inputs, kernel], cotangents)[1]
-        for name in ("gathered", "reference")
+@every_size
+@pytest.mark.parametrize("window", [None, 3])
+@every_implementation
+def test_gradients(size, window, implementation):
+    skip_where_jax_traces(implementation)
+    inputs, kernel, gates = examples(size)
+    options, encoded = states_of(window, size[2])
+    options |= {"return_scores": True, "implementation": implementation}
+    cotangents = [
+        np.random.default_rng(1).normal(size=shape) for shape in ((size[0], size[2]), size[:2])
     ]
-    for one, other in zip(*results, strict=True):
+    _, got = run_with_gradients(
+        lambda x, w: ops.open_positions_attention(x, w, gates, **options),
+        [inputs, kernel],
+        cotangents,
+    )
+    _, expected = run_with_gradients(
+        lambda x, w: ops.soft_attention(encoded(x), w, gates, return_scores=True),
+        [inputs, kernel],
+        cotangents,
+    )
+    for one, other in zip(got, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-10)
-    assert np.asarray(results[0][0]).any()
+    assert window or not got[0][~gates].any()
 
 
 @every_implementation

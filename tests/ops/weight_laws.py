@@ -142,6 +142,7 @@ class WeightLaws:
         layer.build((2, 7, 6), (2, 9, 6))
         query, key, value = map(keras.ops.convert_to_tensor, arrays((7, 9, 4), LEADING))
         options = {"is_causal": False, "dropout": 0.0, "dropout_seed": None, "return_scores": True}
+        options["bias"] = np.random.default_rng(6).normal(size=(3, 7, 9))
         got = layer.attend(query, key, value, None, **options)
         expected = self.op(query, key, value, **self.arguments_of(layer, query, key), **options)
         for one, other in zip(got, expected, strict=True):
@@ -163,11 +164,16 @@ class WeightLaws:
         inputs = self.inputs((5, 7, 3))
         more = self.options[0]
         for wrong, message in (
-            ({"mask": np.ones((5, 7))}, "`mask` must be boolean"),
+            (
+                {"value": inputs["value"][..., :4, :]},
+                r"`value` must have .*length as `key`.*4, 4\).*3, 7, ",
+            ),
+            ({"mask": np.ones((5, 7))}, "`mask` must be boolean.*float64"),
             ({"bias": np.ones((5, 7), "bool")}, "`bias` must hold floats"),
             ({"bias": np.ones((7, 5))}, r"`bias` must broadcast to .*bias.shape=\(7, 5\)"),
-            ({"dropout": 0.5}, "`dropout` above 0 needs `dropout_seed`"),
-            ({"value": inputs["value"][..., :4, :]}, "`value` must have shape"),
+            ({"dropout": 1.0}, r"`dropout` must be in \[0, 1\).*dropout=1.0"),
+            ({"dropout": -0.1}, r"`dropout` must be in \[0, 1\).*dropout=-0.1"),
+            ({"dropout": 0.5}, "`dropout` above 0 needs `dropout_seed`.*=0.5, dropout_seed=None"),
         ):
             with pytest.raises(ValueError, match=message):
                 self.op(**{**inputs, **more, **wrong})
