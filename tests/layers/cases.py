@@ -364,15 +364,28 @@ CASES += [
 
 # One case of each class; its style defines how to call the class.
 ONE_OF_EACH = list({case.layer: case for case in reversed(CASES)}.values())
+# Multi-head layers without weights of their own, whose calls are those of `MultiHeadSoftmax`.
+WITHOUT_WEIGHTS = [
+    ATTENTIONS[name]
+    for name in ("entmax", "null_softmax", "relu", "sigmoid", "signed_softmax", "sparsemax")
+]
 
 
-def one_of_each_first(cases):
-    """The cases as parameters: one of each class runs by default, the others are long."""
-    return [
-        pytest.param(case, id=str(case), marks=[] if case in ONE_OF_EACH else pytest.mark.long)
-        for case in cases
-    ]
+def one_of_each_first(cases, call_alone=False):
+    """The cases as parameters: one of each class runs by default, the others are long.
+
+    If a law is about the call alone, whatever the weights, layers without weights of their own are
+    left to the complete tests.
+    """
+
+    def marks(case):
+        if call_alone and case.layer in WITHOUT_WEIGHTS:
+            return pytest.mark.complete
+        return [] if case in ONE_OF_EACH else pytest.mark.long
+
+    return [pytest.param(case, id=str(case), marks=marks(case)) for case in cases]
 
 
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
 one_of_each_by_default = pytest.mark.parametrize("case", one_of_each_first(CASES))
+one_of_each_call = pytest.mark.parametrize("case", one_of_each_first(CASES, call_alone=True))

@@ -204,3 +204,10 @@ def randomize(layer: Any, seed: int = 0) -> None:
     for weight in layer.weights:
         value = random.normal(scale=0.4, size=weight.shape)
         weight.assign(np.abs(value) if weight.constraint is not None else value)
+
+
+def made(layer: Any, *inputs: Any) -> Any:
+    """Return the layer, built for these inputs, with random weights."""
+    layer.build(*[keras.tree.map_structure(lambda x: x.shape, x) for x in inputs])
+    randomize(layer)
+    return layer

@@ -68,18 +68,12 @@ def test_the_cost_counts_real_positions_in_training_only():
     assert float(loss) == pytest.approx(
         0.5 * (got["steps"] + got["remainder"])[mask].mean(), rel=1e-5
     )
-
-
-def test_nothing_but_padding_costs_nothing():
-    halting, *_, x = make()
-    run(halting, lambda x: x, x, mask=np.zeros((B, T), "bool"), training=True)
+    nothing = np.zeros((B, T), "bool")
+    run(halting, lambda x: x, np.zeros_like(x), mask=nothing, training=True)
     assert float(halting.losses[0]) == 0.0
-
-
-def test_a_weight_of_zero_adds_no_loss():
-    halting, *_, x = make(ponder_weight=0.0)
-    run(halting, lambda x: x, x, training=True)
-    assert not halting.losses
+    free = make(ponder_weight=0.0)[0]
+    run(free, lambda x: x, np.zeros_like(x), training=True)
+    assert not free.losses
 
 
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
@@ -101,17 +95,6 @@ def test_the_first_bias_says_how_early_positions_halt():
         for bias in (-3.0, 1.0, 9.0)
     ]
     assert steps == [4, 2, 1]
-
-
-def test_arguments_survive_the_config():
-    layer = AdaptiveHalting(threshold=0.5, initial_bias=2.0, ponder_weight=0.25, name="renamed")
-    config = AdaptiveHalting.from_config(layer.get_config()).get_config()
-    assert config == layer.get_config()
-    assert (config["threshold"], config["initial_bias"], config["ponder_weight"]) == (
-        0.5,
-        2.0,
-        0.25,
-    )
 
 
 def test_bad_arguments_are_named():

@@ -1,3 +1,5 @@
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -13,7 +15,6 @@ from keras_quasiattn.attention.cache import (
 from keras_quasiattn.layers import MultiHeadCoDA, MultiHeadGated, MultiHeadSoftmax
 
 B, T, S, D, E = 3, 5, 7, 12, 8
-LONG = pytest.mark.long
 
 
 class DistanceMean(keras.layers.Layer):
@@ -53,72 +54,46 @@ LAYERS = {
 }
 
 ATTENTIONS = {name: lambda layer=layer: layer(2, 4) for name, layer in ATTENTIONS.items()}
-# In cross-attention, reading at once does what a single query does, or is the layer's own call, so
-# the long tests suffice.
-READINGS = [
-    pytest.param(make, is_causal, id=f"{name}-{is_causal}", marks=[] if is_causal else LONG)
-    for name, make in {**LAYERS, **{f"any {n}": make for n, make in ATTENTIONS.items()}}.items()
-    for is_causal in (True, False)
+
+
+EVERY = {**LAYERS, **{f"any {name}": make for name, make in ATTENTIONS.items()}}
+CASES = [
+    *itertools.product(LAYERS, (True, False), [0], [True]),
+    *itertools.product(("coda", "keras"), (True, False), [0], [False]),
+    *itertools.product(EVERY, [True], [3], [True]),
+    # Here reading at once does what a single query does, or is the layer's own call.
+    *(pytest.param(name, False, 3, True, marks=pytest.mark.long) for name in EVERY),
 ]
 
 
-@pytest.mark.parametrize("is_causal", [True, False])
-@pytest.mark.parametrize(
-    ("name", "masked"), [*((name, True) for name in LAYERS), ("coda", False), ("keras", False)]
-)
-def test_one_query_at_a_time_gives_the_rows_of_one_call(name, is_causal, masked):
-    layer = LAYERS[name]()
-    queries = ops.convert_to_tensor(normal(B, T, D))
-    values = queries if is_causal else ops.convert_to_tensor(normal(B, S, E, seed=1))
-    length = T if is_causal else S
-    mask = np.random.default_rng(2).random((B, length)) < 0.7
-    mask[:, 0] = True
-    mask = ops.convert_to_tensor(mask) if masked else None
-    layer.build(queries.shape, values.shape)
-    want = ops.convert_to_numpy(
-        layer(queries, values, value_mask=mask, use_causal_mask=is_causal, training=False)
-    )
-    room = ops.full((B, T, D), 1e3)
-    cache = start_attention_cache(layer, room, None if is_causal else values)
-    assert all(leaf.shape[0] == B for leaf in cache.values())
-    for index in range(T):
-        query = queries[:, index : index + 1]
-        row, cache = attend_from_cache(layer, query, index, cache, mask, is_causal=is_causal)
-        np.testing.assert_allclose(ops.convert_to_numpy(row)[:, 0], want[:, index], atol=1e-5)
-
-
-@pytest.mark.parametrize(("make", "is_causal"), READINGS)
-def test_a_cache_filled_at_once_continues_like_one_filled_step_by_step(make, is_causal):
-    """It also continues from a position before the last one read, whose entry held padding."""
-    layer = make()
+@pytest.mark.parametrize(("name", "is_causal", "read", "masked"), CASES)
+def test_a_cache_gives_the_rows_of_one_call(name, is_causal, read, masked):
+    """Read positions at once, of which the last is padding, then go on from there step by step."""
+    layer, start = EVERY[name](), max(read - 1, 0)
     queries = ops.convert_to_tensor(normal(B, T, D))
     values = queries if is_causal else ops.convert_to_tensor(normal(B, S, E, seed=1))
     mask = np.random.default_rng(2).random((B, T if is_causal else S)) < 0.7
     mask[:, 0] = True
+    given = ops.convert_to_tensor(mask) if masked else None
     layer.build(queries.shape, values.shape)
     want = ops.convert_to_numpy(
-        layer(queries, values, value_mask=mask, use_causal_mask=is_causal, training=False)
+        layer(queries, values, value_mask=given, use_causal_mask=is_causal, training=False)
     )
-    read, start = 3, 2
-    first = ops.concatenate([queries[:, :start], ops.full((B, read - start, D), 7.0)], axis=1)
-    first_mask = mask[:, :read] & (np.arange(read) < start) if is_causal else mask
     cache = start_attention_cache(layer, ops.full((B, T, D), 1e3), None if is_causal else values)
-    rows, cache = read_into_cache(
-        layer, first, cache, ops.convert_to_tensor(first_mask), is_causal=is_causal
-    )
-    real = mask[:, :start] if is_causal else np.ones((B, start), bool)
-    np.testing.assert_allclose(
-        ops.convert_to_numpy(rows)[:, :start][real], want[:, :start][real], atol=1e-5
-    )
-    for index in range(start, T - 1):
-        row, cache = attend_from_cache(
-            layer,
-            queries[:, index : index + 1],
-            index,
-            cache,
-            ops.convert_to_tensor(mask),
-            is_causal=is_causal,
+    assert all(leaf.shape[0] == B for leaf in cache.values())
+    if read:
+        first = ops.concatenate([queries[:, :start], ops.full((B, read - start, D), 7.0)], axis=1)
+        first_mask = mask[:, :read] & (np.arange(read) < start) if is_causal else mask
+        rows, cache = read_into_cache(
+            layer, first, cache, ops.convert_to_tensor(first_mask), is_causal=is_causal
         )
+        real = mask[:, :start] if is_causal else np.ones((B, start), bool)
+        np.testing.assert_allclose(
+            ops.convert_to_numpy(rows)[:, :start][real], want[:, :start][real], atol=1e-5
+        )
+    for index in range(start, T):
+        query = queries[:, index : index + 1]
+        row, cache = attend_from_cache(layer, query, index, cache, given, is_causal=is_causal)
         np.testing.assert_allclose(ops.convert_to_numpy(row)[:, 0], want[:, index], atol=1e-5)
 
 

@@ -11,7 +11,6 @@ from drop_in import (
     VALUE,
     built,
     close,
-    names,
     randomize,
     self_attention_model,
     twins,
@@ -19,7 +18,7 @@ from drop_in import (
 from keras.layers import MultiHeadAttention
 from tools import normal, run_with_gradients, to_numpy
 
-from keras_quasiattn.layers import MultiHeadCoDA, MultiHeadSoftmax
+from keras_quasiattn.layers import MultiHeadSoftmax
 
 SAME_CALLS = [
     ({}, {}),
@@ -112,9 +111,3 @@ def test_difference_a_bias_is_on_the_axis_of_heads(tensorflow_only):
         )
         changes.append(np.abs(four - five).max())
     assert changes[1] < 1e-4 < changes[0]
-
-
-def test_difference_what_coda_learns_comes_before_the_projections():
-    layer = built(MultiHeadCoDA, alpha="learned", beta="learned")
-    assert [w.name for w in layer.weights[:2]] == ["alpha", "beta"]
-    assert names(layer)[2:] == names(built(MultiHeadAttention))

@@ -20,20 +20,6 @@ def test_positions_do_not_meet():
     np.testing.assert_array_equal(to_numpy(layer(X, mask=np.zeros((3, 5), "bool"))), whole)
 
 
-def test_the_configuration_makes_the_same_layer():
-    options = {
-        "dropout": 0.25,
-        "activation": "gelu",
-        "layer_norm_epsilon": 1e-3,
-        "kernel_initializer": "he_normal",
-        "normalize_first": False,
-    }
-    config = FeedForward(17, **options).get_config()
-    assert FeedForward.from_config(config).get_config() == config
-    default = FeedForward(13).get_config()
-    assert all(config[name] != default[name] for name in (*options, "intermediate_dim"))
-
-
 @pytest.mark.parametrize("x", [X, keras.Input((5, 11))], ids=["eager", "symbolic"])
 def test_a_float_mask_is_refused(x):
     mask = keras.Input((5,)) if isinstance(x, keras.KerasTensor) else np.ones((3, 5), "float32")

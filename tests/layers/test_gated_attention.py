@@ -27,48 +27,33 @@ def make(*args, shapes=((None, None, D),), **options):
     return layer
 
 
-@pytest.mark.parametrize("mask", [None, MASK], ids=["plain", "masked"])
-@pytest.mark.parametrize("implementation", ["reference", "gathered"])
-def test_all_gates_open_is_soft_attention(mask, implementation):
-    gated = make("feed_forward", 4, threshold=0.0, implementation=implementation)
-    soft = SoftAttention()
-    soft.build((None, None, D))
-    soft.set_weights(arrays([gated.kernel.value]))
-    output, gates, weights = arrays(gated(normal(B, T, D), mask=mask, return_attention_scores=True))
-    np.testing.assert_array_equal(gates, np.ones((B, T)) if mask is None else mask)
-    expected = arrays(soft(normal(B, T, D), mask=mask, return_attention_scores=True))
-    np.testing.assert_allclose(output, expected[0], atol=1e-6)
-    np.testing.assert_allclose(weights, expected[1], atol=1e-6)
-
-
 def convolution(window=3, activation="relu", **options):
     return keras.layers.Conv1D(6, window, activation=activation, **options)
 
 
-@pytest.mark.parametrize("window", [1, 3])
-@pytest.mark.parametrize("options", [{}, {"activation": None, "use_bias": False}])
+@pytest.mark.parametrize("window", [None, 1, 3])
+@pytest.mark.parametrize("options", [{}, {"activation": None, "use_bias": False}], ids=len)
 @pytest.mark.parametrize("mask", [None, MASK], ids=["plain", "masked"])
 @pytest.mark.parametrize("implementation", ["reference", "gathered"])
-def test_a_convolution_is_computed_in_the_layer(window, options, mask, implementation):
-    """All gates open: soft attention to the states of the same convolution, over zeros."""
-    gated = make(
-        *("feed_forward", 4),
-        threshold=0.0,
-        convolution=convolution(window, **options),
-        implementation=implementation,
-    )
+def test_all_gates_open_is_soft_attention(window, options, mask, implementation):
+    """With a convolution, to its states over zeros as padding."""
+    given = {} if window is None else {"convolution": convolution(window, **options)}
+    gated = make("feed_forward", 4, threshold=0.0, implementation=implementation, **given)
     words = normal(B, T, D)
     if mask is not None:
         words[~mask] = np.nan
-    output, _, weights = arrays(gated(words, mask=mask, return_attention_scores=True))
-    before = convolution(window, padding="same", **options)
-    before.build((None, None, D))
-    before.set_weights(arrays([variable.value for variable in gated.convolution.variables]))
+    output, gates, weights = arrays(gated(words, mask=mask, return_attention_scores=True))
+    np.testing.assert_array_equal(gates, np.ones((B, T)) if mask is None else mask)
+    states = words if mask is None else np.where(mask[..., None], words, 0)
+    if given:
+        before = convolution(window, padding="same", **options)
+        before.build((None, None, D))
+        before.set_weights(arrays([variable.value for variable in gated.convolution.variables]))
+        states = before(states)
     soft = SoftAttention()
-    soft.build((None, None, 6))
+    soft.build(states.shape)
     soft.set_weights(arrays([gated.kernel.value]))
-    clean = words if mask is None else np.where(mask[..., None], words, 0)
-    expected = arrays(soft(before(clean), mask=mask, return_attention_scores=True))
+    expected = arrays(soft(states, mask=mask, return_attention_scores=True))
     np.testing.assert_allclose(output, expected[0], atol=1e-6)
     np.testing.assert_allclose(weights, expected[1], atol=1e-6)
 
@@ -203,8 +188,7 @@ def test_fit_and_evaluate_show_density_and_cost_and_the_cost_closes_gates(jitted
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("network", "inference"),
-    [("feed_forward", "threshold"), ("feed_forward", "sample"), ("bilstm", "threshold")],
+    ("network", "inference"), [("feed_forward", "sample"), ("bilstm", "threshold")]
 )
 def test_an_exported_model_gathers_and_updates_nothing_but_its_draws(
     tensorflow_only, tmp_path, network, inference
@@ -285,7 +269,6 @@ def test_a_network_of_ones_own(name, tmp_path):
             {"network": keras.layers.Dense(1), "units": 3},
             "`units` must be None when `network` is a layer.*units=3",
         ),
-        ({"threshold": 1.5}, "`threshold` must be a number ≥ 0 and ≤ 1.*1.5"),
         ({"convolution": keras.layers.Dense(3)}, "`convolution` must be None or a .*Conv1D.*Dense"),
         (
             {"convolution": convolution(padding="same")},

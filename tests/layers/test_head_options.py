@@ -75,17 +75,6 @@ def test_shared_heads_are_those_of_keras():
 
 
 @every_name
-def test_as_many_heads_of_keys_as_of_queries_change_nothing(name):
-    x = normal(B, T, FEATURES)
-    one, other = (built(ATTENTIONS[name], num_key_value_heads=count) for count in (None, 4))
-    other.set_weights(one.get_weights())
-    assert [w.path.split("/", 1)[1] for w in one.weights] == [
-        w.path.split("/", 1)[1] for w in other.weights
-    ]
-    np.testing.assert_array_equal(to_numpy(one(x, x)), to_numpy(other(x, x)))
-
-
-@every_name
 def test_shared_heads_are_fewer_weights_and_the_scores_have_all_heads(name):
     layer = built(ATTENTIONS[name], value_dim=5, **OPTIONS)
     assert {

@@ -1,41 +1,14 @@
 """Law 6: a SavedModel runs where neither this package nor Keras can be imported."""
 
-import subprocess
-import sys
-import textwrap
-
 import keras
 import numpy as np
 import pytest
+import without_keras
 from cases import CASES, ONE_OF_EACH
 from layer_case import BATCH, FEATURES
 from running import outputs
 
 pytestmark = pytest.mark.usefixtures("tensorflow_only")
-
-ANSWER = textwrap.dedent(
-    """
-    import sys
-    sys.modules["keras"] = sys.modules["keras_quasiattn"] = None
-    import numpy as np
-    import tensorflow as tf
-
-    folder = sys.argv[1]
-    questions = np.load(folder + "/questions.npz")
-    loaded = tf.saved_model.load(folder + "/model")
-    answers = {}
-    for name in sorted({key.split("/")[0] for key in questions}):
-        function = loaded.signatures[name]
-        for size in ("padded", "other"):
-            given = [key for key in questions if key.startswith(f"{name}/{size}/")]
-            arguments = {key.split("/")[2]: tf.constant(questions[key]) for key in given}
-            for key, value in function(**arguments).items():
-                answers[f"{name}/{size}/{key}"] = value.numpy()
-    assert not any(module.split(".")[0] in ("keras", "keras_quasiattn") for module in sys.modules
-                   if sys.modules[module] is not None)
-    np.savez(folder + "/answers.npz", **answers)
-    """
-)
 
 
 def questions_of(case):
@@ -43,14 +16,18 @@ def questions_of(case):
     lengths = [length + 2 for length in case.style.lengths]
     other = case.sequences(seed=9, lengths=lengths, batch=BATCH - 1)
     masks = [np.arange(x.shape[1]) < np.array([[1], [x.shape[1]]]) for x in other]
-    return {"padded": (case.sequences(), case.masks()), "other": (other, masks)}
+    return (case.sequences(), case.masks()), (other, masks)
 
 
-def server(case, layer, names):
-    count = len(names) // 2
+def names_of(case):
+    count = len(case.style.lengths)
+    return [f"sequence_{i}" for i in range(count)] + [f"mask_{i}" for i in range(count)]
 
+
+def server(case, layer):
     def serve(inputs):
-        tensors = [inputs[name] for name in names]
+        tensors = [inputs[name] for name in names_of(case)]
+        count = len(tensors) // 2
         results = case.run(layer, tensors[:count], tensors[count:])
         return {f"output_{i}": x for i, x in enumerate(results)}
 
@@ -68,37 +45,24 @@ def test_every_layer_answers_without_keras(cases, tmp_path):
     import tensorflow as tf
 
     archive = keras.export.ExportArchive()
-    questions, expected = {}, {}
-    for case in cases:
-        layer = case.make()
+    layers = {case: case.make() for case in cases}
+    for case, layer in layers.items():
         archive.track(layer)
-        count = len(case.style.lengths)
-        names = [f"sequence_{i}" for i in range(count)] + [f"mask_{i}" for i in range(count)]
         signature = {
-            name: tf.TensorSpec((None, None, FEATURES), name=name) for name in names[:count]
+            name: tf.TensorSpec((None, None), tf.bool, name=name)
+            if name.startswith("mask")
+            else tf.TensorSpec((None, None, FEATURES), name=name)
+            for name in names_of(case)
         }
-        signature |= {
-            name: tf.TensorSpec((None, None), tf.bool, name=name) for name in names[count:]
-        }
-        archive.add_endpoint(case.name, server(case, layer, names), input_signature=[signature])
-        for size, (sequences, masks) in questions_of(case).items():
-            for name, array in zip(names, [*sequences, *masks], strict=True):
-                questions[f"{case.name}/{size}/{name}"] = array
-            for i, array in enumerate(outputs(case, layer, sequences, masks)):
-                expected[f"{case.name}/{size}/output_{i}"] = array
-    archive.write_out(str(tmp_path / "model"), verbose=False)
-    np.savez(tmp_path / "questions.npz", **questions)
-
-    run = subprocess.run(
-        [sys.executable, "-c", ANSWER, str(tmp_path)],
-        cwd=tmp_path,
-        timeout=120,
-        capture_output=True,
-        text=True,
-    )
-    assert run.returncode == 0, run.stderr
-    answers = np.load(tmp_path / "answers.npz")
-    assert sorted(answers) == sorted(expected)
-    for key, array in expected.items():
-        assert np.isfinite(answers[key]).all(), key
-        np.testing.assert_allclose(answers[key], array, rtol=1e-5, atol=1e-5, err_msg=key)
+        archive.add_endpoint(case.name, server(case, layer), input_signature=[signature])
+    archive.write_out(str(tmp_path), verbose=False)
+    for case, layer in layers.items():
+        for sequences, masks in questions_of(case):
+            asked = dict(zip(names_of(case), [*sequences, *masks], strict=True))
+            answer = without_keras.ask(tmp_path, asked, case.name)
+            expected = outputs(case, layer, sequences, masks)
+            assert len(answer) == len(expected)
+            for number, array in enumerate(expected):
+                got = answer[f"output_{number}"]
+                assert np.isfinite(got).all(), case
+                np.testing.assert_allclose(got, array, rtol=1e-5, atol=1e-5, err_msg=str(case))

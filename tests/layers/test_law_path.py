@@ -5,7 +5,8 @@ import random
 import keras
 import numpy as np
 import pytest
-from cases import CASES, one_of_each_by_default, one_of_each_first
+from cases import CASES, one_of_each_by_default, one_of_each_call, one_of_each_first
+from layer_case import BATCH
 from running import (
     as_tensor,
     assert_close,
@@ -21,9 +22,8 @@ from tools import to_numpy
 cases_with_scores = pytest.mark.parametrize(
     "case", [case for case in CASES if case.has_scores], ids=str
 )
-random_cases = pytest.mark.parametrize(
-    "case", one_of_each_first([case for case in CASES if case.random_arguments or case.noisy])
-)
+RANDOM_CASES = [case for case in CASES if case.random_arguments or case.noisy]
+random_cases = pytest.mark.parametrize("case", one_of_each_first(RANDOM_CASES, call_alone=True))
 
 
 @pytest.mark.parametrize(
@@ -74,13 +74,15 @@ def test_scores_change_nothing(case):
         pooled = case.style.owners == (None,)
         expected = case.style.lengths if pooled else (case.style.lengths[0], case.style.lengths[-1])
         assert scores.shape[-len(expected) :] == expected
+        if "num_heads" in case.parameters:
+            assert scores.shape[:-2] == (BATCH, case.arguments["num_heads"])
     # The weights that are returned are those of the masked call.
     assert not np.moveaxis(scores, -1, 1)[~masks[-1]].any()
     if not pooled:
         assert not np.moveaxis(scores, -2, 1)[~masks[0]].any()
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if not case.noisy], ids=str)
+@pytest.mark.parametrize("case", one_of_each_first([case for case in CASES if not case.noisy]))
 def test_training_without_dropout_is_inference(case):
     in_training = outputs_in_training(case, shared_layer(case), case.sequences(), case.masks())
     for x, y in zip(in_training, masked_outputs(case), strict=True):
@@ -100,29 +102,22 @@ def drawing(case, seed, **overrides):
 
 
 @random_cases
-def test_the_same_seed_gives_the_same_run(case):
+def test_the_same_seed_gives_the_same_run_on_every_path(case):
     sequences, masks = case.sequences(), case.masks()
-    runs = []
-    for seed in (5, 5, 6):
-        layer = drawing(case, seed)
-        runs.append([outputs_in_training(case, layer, sequences, masks)[0] for _ in range(2)])
-    np.testing.assert_array_equal(runs[0], runs[1])
-    assert np.abs(runs[0][0] - runs[0][1]).max() > 1e-3, "each step draws anew"
-    assert np.abs(runs[0][0] - runs[2][0]).max() > 1e-3, "another seed draws something else"
-
-
-@random_cases
-def test_draws_do_not_depend_on_the_path(case):
-    sequences, masks = case.sequences(), case.masks()
-    expected = outputs_in_training(case, drawing(case, 5), sequences, masks)
+    layer, again = drawing(case, 5), drawing(case, 5)
+    runs = [outputs_in_training(case, layer, sequences, masks) for _ in range(2)]
+    np.testing.assert_array_equal(outputs_in_training(case, again, sequences, masks)[0], runs[0][0])
+    assert np.abs(runs[0][0] - runs[1][0]).max() > 1e-3, "each step draws anew"
+    other = outputs_in_training(case, drawing(case, 6), sequences, masks)
+    assert np.abs(runs[0][0] - other[0]).max() > 1e-3, "another seed draws something else"
     if case.has_scores:
         options = {"return_attention_scores": True}
-        result = outputs_in_training(case, drawing(case, 5), sequences, masks, **options)
-        assert_close(result[: len(expected)], expected, tolerance=2e-6)
+        result = outputs_in_training(case, again, sequences, masks, **options)
+        assert_close(result[: len(other)], runs[1], tolerance=2e-6)
     if "implementation" in case.parameters:
         for name in case.implementations:
             layer = drawing(case, 5, implementation=name)
-            assert_close(outputs_in_training(case, layer, sequences, masks), expected)
+            assert_close(outputs_in_training(case, layer, sequences, masks), runs[0])
 
 
 @pytest.mark.long
@@ -141,7 +136,7 @@ def test_draws_do_not_depend_on_being_compiled(case, tensorflow_only):
     assert_close(to_numpy(list(compiled(*map(as_tensor, sequences)))), expected)
 
 
-@one_of_each_by_default
+@one_of_each_call
 def test_global_random_state_is_left_alone(case):
     layer = drawing(case, 5)
     python, array = random.getstate(), np.random.get_state()

@@ -5,7 +5,7 @@ import functools
 import keras
 import numpy as np
 import pytest
-from cases import CASES, one_of_each_by_default, one_of_each_first
+from cases import CASES, one_of_each_by_default, one_of_each_call, one_of_each_first
 from keras import ops
 from layer_case import FEATURES, LayerCase
 from running import as_tensor, gradients, outputs, pure, shared_layer, weights
@@ -107,7 +107,7 @@ def test_pure_float16_is_finite(case):
         assert result.dtype == "float16" and np.isfinite(result).all()
 
 
-@one_of_each_by_default
+@one_of_each_call
 def test_sublayers_carry_the_policy(case):
     layer = shared_layer(case, dtype="mixed_float16")
     for child in sublayers(layer):

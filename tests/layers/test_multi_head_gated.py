@@ -9,7 +9,8 @@ from keras_quasiattn.layers import MultiHeadGated, MultiHeadSoftmax
 
 
 def test_multi_head_gates_close_keys():
-    x, mask = normal(B, T, D), MASK[:, None, :]
+    x, call = normal(B, T, D), {"attention_mask": MASK[:, None, :]}
+    call["attention_bias"] = normal(2, T, T, seed=3)
     softmax = MultiHeadSoftmax(2, 3)
     softmax.build((None, None, D), (None, None, D))
     for threshold in (0.0, 0.5, 1.0):
@@ -17,13 +18,11 @@ def test_multi_head_gates_close_keys():
         layer.build((None, None, D), (None, None, D))
         randomize(layer)
         layer.gate_bias.assign(np.zeros((2, 1)))
-        output, scores = arrays(layer(x, x, attention_mask=mask, return_attention_scores=True))
+        output, scores = arrays(layer(x, x, **call, return_attention_scores=True))
         open_keys = (scores > 0).any(axis=2)
         if threshold == 0:  # the weights after those of the gates are the projections
             softmax.set_weights(arrays([w.value for w in layer.weights[2:]]))
-            np.testing.assert_allclose(
-                output, arrays(softmax(x, x, attention_mask=mask))[0], atol=1e-5
-            )
+            np.testing.assert_allclose(output, arrays(softmax(x, x, **call))[0], atol=1e-5)
         elif threshold == 1:
             np.testing.assert_array_equal(open_keys.sum(-1)[:2], 1)
         else:

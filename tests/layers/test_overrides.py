@@ -22,7 +22,7 @@ HOOKS = (
     "_make_output_dense",
     "_get_common_kwargs_for_sublayer",
 )
-every_layer = pytest.mark.parametrize("kind", ATTENTIONS.values(), ids=sorted(ATTENTIONS))
+every_layer = pytest.mark.parametrize("kind", ATTENTIONS.values(), ids=list(ATTENTIONS))
 
 
 def never(*args: Any, **kwargs: Any) -> Any:
@@ -30,7 +30,7 @@ def never(*args: Any, **kwargs: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", HOOKS)
-def test_an_override_that_nothing_would_call_is_refused(name: str) -> None:
+def test_an_override_that_nothing_would_call_is_refused(name):
     if not hasattr(keras.layers.MultiHeadAttention, name):
         pytest.skip(f"{name} is newer than this Keras")
     own = type("Own", (ATTENTIONS["coda"],), {name: never})
@@ -41,7 +41,7 @@ def test_an_override_that_nothing_would_call_is_refused(name: str) -> None:
 
 
 @every_layer
-def test_an_override_is_refused_from_a_mixin_and_below_a_subclass(kind: Any) -> None:
+def test_an_override_is_refused_from_a_mixin_and_below_a_subclass(kind):
     mixin = type("Mixin", (), {"_compute_attention": never})
     mixed = type("Mixed", (mixin, kind), {})
     below = type("Below", (type("Own", (kind,), {"_compute_attention": never}),), {})
@@ -52,7 +52,7 @@ def test_an_override_is_refused_from_a_mixin_and_below_a_subclass(kind: Any) -> 
             own(2, 4)(keras.Input((3, 8)), keras.Input((3, 8)))
 
 
-def test_an_override_beside_a_call_that_uses_it_is_called() -> None:
+def test_an_override_beside_a_call_that_uses_it_is_called():
     def call(layer: Any, query: Any, value: Any, key: Any = None) -> Any:
         return layer._compute_attention(query, value, key)
 
@@ -67,7 +67,7 @@ def test_an_override_beside_a_call_that_uses_it_is_called() -> None:
 
 
 @pytest.mark.parametrize("block", [TransformerEncoder, TransformerDecoder])
-def test_an_override_is_refused_within_a_block(block: Any) -> None:
+def test_an_override_is_refused_within_a_block(block):
     own = keras.saving.register_keras_serializable("tests", "Own")(
         type("Own", (ATTENTIONS["coda"],), {"_compute_attention": never})
     )
@@ -76,7 +76,7 @@ def test_an_override_is_refused_within_a_block(block: Any) -> None:
 
 
 @every_layer
-def test_the_hook_that_is_named_is_called(kind: Any) -> None:
+def test_the_hook_that_is_named_is_called(kind):
     def attend(layer: Any, query: Any, key: Any, value: Any, mask: Any, **options: Any) -> Any:
         del layer, query, key, mask
         scores = keras.ops.zeros((2, 2, 3, 3))

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from cases import ONE_OF_EACH
+from running import masked_outputs, shared_layer
 from tools import to_numpy
 
 from keras_quasiattn.attention.probe import attention_layers, probe, temperatures, watching
@@ -21,12 +22,11 @@ A, B = (RANDOM.normal(size=(2, length, 8)).astype("float32") for length in (4, 5
 
 @pytest.mark.parametrize("case", [case for case in ONE_OF_EACH if case.has_scores], ids=str)
 def test_every_layer_with_scores_is_seen(case):
-    layer, sequences, masks = case.make(), case.sequences(), case.masks()
-    plain = to_numpy(case.run(layer, sequences, masks))
+    layer, sequences, masks = shared_layer(case), case.sequences(), case.masks()
     scores = to_numpy(case.run(layer, sequences, masks, return_attention_scores=True))[-1]
     with watching(layer) as maps:
         watched = to_numpy(case.run(layer, sequences, masks))
-    for got, expected in zip(watched, plain, strict=True):
+    for got, expected in zip(watched, masked_outputs(case), strict=True):
         np.testing.assert_allclose(got, expected, atol=1e-5)
     assert "call" not in vars(layer)
     name, last = list(maps[-1].matrices.items())[-1]

@@ -1,12 +1,9 @@
 """Every layer can load the weights of a quantized layer, and is then quantized itself."""
 
-from pathlib import Path
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
-from cases import ONE_OF_EACH
+from cases import ONE_OF_EACH, one_of_each_first
 from running import outputs
 
 from keras_quasiattn.attention.base import ATTENTIONS
@@ -19,7 +16,7 @@ def modes(model: keras.Model) -> list[str | None]:
 
 
 @pytest.mark.parametrize("name", ["coda", "context_guided"])
-def test_a_layer_takes_the_weights_of_a_quantized_one_twice(name: str, tmp_path: Path) -> None:
+def test_a_layer_takes_the_weights_of_a_quantized_one_twice(name, tmp_path):
     def make() -> keras.Model:
         x = keras.Input((None, 8), name="x")
         return keras.Model(x, ATTENTIONS[name](2, 4, num_key_value_heads=1)(x, x))
@@ -35,8 +32,8 @@ def test_a_layer_takes_the_weights_of_a_quantized_one_twice(name: str, tmp_path:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("case", ONE_OF_EACH, ids=str)
-def test_every_layer_takes_the_weights_of_a_quantized_one(case: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("case", one_of_each_first(ONE_OF_EACH, call_alone=True))
+def test_every_layer_takes_the_weights_of_a_quantized_one(case, tmp_path):
     mode = ("int8", "int4")[ONE_OF_EACH.index(case) % 2]
     holders = [keras.Model() for _ in range(2)]
     for holder in holders:

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 import reading_reference as reference
-from layer_case import randomize
+from layer_case import made
 from tools import run_with_gradients, to_numpy
 
 from keras_quasiattn import layers, ops
@@ -13,12 +13,6 @@ A = np.random.default_rng(0).normal(size=(3, 5, 7))
 B = np.random.default_rng(1).normal(size=(3, 4, 7))
 WIDE = np.random.default_rng(2).normal(size=(3, 4, 3))
 MASKS = [np.arange(5) < np.array([[5], [2], [1]]), np.arange(4) < np.array([[4], [1], [3]])]
-
-
-def made(layer, *inputs):
-    layer.build(*[keras.tree.map_structure(lambda x: x.shape, x) for x in inputs])
-    randomize(layer)
-    return layer
 
 
 def weights_of(layer):

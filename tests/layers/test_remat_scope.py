@@ -47,7 +47,7 @@ def trained(wrap: Any, attention: str) -> list[np.ndarray]:
         if name != "gated"  # which draws its gates
     ],
 )
-def test_a_rematerialized_block_trains_as_the_block(attention: str) -> None:
+def test_a_rematerialized_block_trains_as_the_block(attention):
     pairs = zip(trained(Rematerialized, attention), trained(lambda b: b, attention), strict=True)
     for weight, known in pairs:
         np.testing.assert_allclose(weight, known, atol=1e-5)

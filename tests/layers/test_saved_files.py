@@ -20,9 +20,7 @@ SAVED = Path(__file__).with_name("saved")
 @pytest.mark.parametrize(
     ("name", "inputs"), [("layers", ("a", "b")), ("transformer", ("source", "target"))]
 )
-def test_a_model_of_an_earlier_version_answers_as_it_did(
-    name: str, inputs: tuple[str, str]
-) -> None:
+def test_a_model_of_an_earlier_version_answers_as_it_did(name, inputs):
     model = keras.saving.load_model(SAVED / f"{name}.keras")
     with np.load(SAVED / f"{name}.npz") as arrays:
         given = {one: arrays[one] for one in inputs}

@@ -53,10 +53,3 @@ def test_bad_arguments_are_named():
         StepSignal(3)(np.ones((1, 1, 2), "float32"), step=3)
     with pytest.raises(ValueError, match="max_timescale=1"):
         TimingSignal(1)
-
-
-@pytest.mark.parametrize("layer", [TimingSignal(max_timescale=77.0), StepSignal(num_steps=7)])
-def test_arguments_survive_the_config(layer):
-    copy = type(layer).from_config(layer.get_config())
-    assert copy.get_config() == layer.get_config()
-    assert getattr(copy, "max_timescale", 77.0) == 77.0 and getattr(copy, "num_steps", 7) == 7

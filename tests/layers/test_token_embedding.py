@@ -29,14 +29,6 @@ def test_symbolic_types_are_the_real_ones():
     assert (logits.shape, logits.dtype) == ((None, None, 7), "float32")
 
 
-def test_configuration_survives():
-    layer = TokenEmbedding(7, 4, embeddings_initializer="ones", name="table")
-    copy = TokenEmbedding.from_config(layer.get_config())
-    assert copy.get_config() == layer.get_config()
-    copy(np.zeros((1, 1), "int32"))
-    np.testing.assert_array_equal(copy.get_weights()[0], np.ones((7, 4)))
-
-
 def test_mask_zero_was_taken_and_had_no_effect():
     layer = TokenEmbedding(5, 3, mask_zero=True)
     vectors = layer(np.array([[2, 0, 1]]))

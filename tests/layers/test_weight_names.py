@@ -44,21 +44,3 @@ def test_projections_follow_what_the_page_says_that_a_layer_learns(name, options
     assert names_of(kind(2, 4, **options, **learned)) == own + theirs
     if learned:
         assert names_of(kind(2, 4, **options)) == theirs
-
-
-def test_the_page_names_each_layer_that_learns_more():
-    expected = {
-        "MultiHeadGated": ["gate_kernel", "gate_bias"],
-        "MultiHeadConflict": ["score_kernels"],
-        "MultiHeadCoDA": ["alpha", "beta"],
-        "MultiHeadDifferential": [
-            f"lambda_{side}_{part}" for part in (1, 2) for side in ("query", "key")
-        ],
-        "MultiHeadForgetting": ["forget_kernel", "forget_bias"],
-        "MultiHeadContextGuided": [
-            f"{side}_{kind}_kernel" for kind in ("context", "gate") for side in ("query", "key")
-        ],
-        "MultiHeadEntmax": ["alpha_logit"],
-        "MultiHeadNullSoftmax": ["null_score"],
-    }
-    assert expected == OWN
