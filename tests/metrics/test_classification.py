@@ -16,7 +16,7 @@ def drawn(examples: int = 300) -> tuple[np.ndarray, np.ndarray]:
     return labels, probabilities / probabilities.sum(axis=1, keepdims=True)
 
 
-def test_figures_by_class_are_those_of_scikit_learn() -> None:
+def test_figures_by_class_are_those_of_scikit_learn():
     labels, probabilities = drawn()
     figures = classification_figures(labels, probabilities, CLASSES)
     answers = probabilities.argmax(axis=1)
@@ -39,7 +39,7 @@ def test_figures_by_class_are_those_of_scikit_learn() -> None:
     assert list(figures["per_class"]) == list(CLASSES)
 
 
-def test_calibration_error_is_the_gap_between_confidence_and_accuracy() -> None:
+def test_calibration_error_is_the_gap_between_confidence_and_accuracy():
     labels, probabilities = drawn()
     confidence, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == labels
     expected = 0.0
@@ -52,7 +52,7 @@ def test_calibration_error_is_the_gap_between_confidence_and_accuracy() -> None:
     assert figures["expected_calibration_error"] == pytest.approx(expected)
 
 
-def test_a_wrong_answer_of_probability_1_has_finite_figures() -> None:
+def test_a_wrong_answer_of_probability_1_has_finite_figures():
     figures = classification_figures(np.array([0]), np.array([[0.0, 1.0]]), ("a", "b"))
     assert figures["expected_calibration_error"] == 1.0 and figures["accuracy"] == 0.0
     assert np.isfinite(figures["cross_entropy"]) and figures["macro_f1"] == 0.0

@@ -11,7 +11,7 @@ def logits(*spans: tuple[int, int], length: int = 6) -> np.ndarray:
     return made
 
 
-def test_spans_over_batches_without_what_does_not_count() -> None:
+def test_spans_over_batches_without_what_does_not_count():
     accuracy, f1 = SpanAccuracy(4), SpanF1(4)
     batches = [
         ([[1, 2, 1], [0, 3, 1]], logits((1, 2), (2, 4))),

@@ -133,26 +133,6 @@ def test_an_end_among_the_best_leaves_every_beam_a_beginning():
     np.testing.assert_allclose(to_numpy(total), np.log(0.25), atol=1e-5)
 
 
-def test_greedy_takes_the_likeliest_token_and_stops_at_the_end():
-    table, step, cache = random_model(20, seed=3)
-    tokens, total = greedy_search(step, cache, L)
-    ended = 0
-    for row, (sequence, gained) in enumerate(zip(to_numpy(tokens), to_numpy(total), strict=True)):
-        before, last, want = 0, END, []
-        for index in range(L):
-            token = 1 + int(
-                np.argmax(table[row, index, before, last][1:])
-            )  # 0 is padding and never chosen
-            want.append(token)
-            before, last = last, token
-            if token == END:
-                ended += 1
-                break
-        assert strip(sequence) == tuple(want)
-        assert gained == pytest.approx(log_probability(table[row], want), abs=1e-5)
-    assert 0 < ended < 20
-
-
 @pytest.mark.parametrize("search", [greedy_search, beam_search])
 def test_the_loop_stops_when_every_row_is_finished(search):
     seen = []

@@ -29,7 +29,7 @@ MODELS = {
     "recurrent_coda": ("recurrent_coda", {"dtype": "mixed_bfloat16"}),
 }
 # The other cases cover every part of these.
-COMPLETE = ("softmax", "coda_centered", "recurrent")
+COMPLETE = ("softmax", "coda_centered", "recurrent", "recurrent_softmax")
 every_model = pytest.mark.parametrize(
     "name",
     [

@@ -1,7 +1,5 @@
 """Models load, whatever addresses their parts get."""
 
-from pathlib import Path
-
 import addresses
 import keras
 import numpy as np
@@ -39,7 +37,7 @@ def functional() -> keras.Model:
         *(pytest.param(make, marks=pytest.mark.long) for make in (seq2seq, reader)),
     ],
 )
-def test_a_model_loads_though_its_parts_lie_where_others_have_lain(make, tmp_path: Path) -> None:
+def test_a_model_loads_though_its_parts_lie_where_others_have_lain(make, tmp_path):
     """While Keras loads a model, it treats everything serialized at one address as one object.
 
     It does so even if the first object no longer exists.

@@ -30,7 +30,7 @@ def loss_in_training(
     return float(model.compute_loss(inputs, labels, model(inputs, training=True), weights))
 
 
-def test_the_answer_is_the_mean_of_the_components_and_their_loss_the_exact_objective() -> None:
+def test_the_answer_is_the_mean_of_the_components_and_their_loss_the_exact_objective():
     model = make("mixture")
     components = to_numpy(model.component_log_probabilities(FIRST, SECOND))
     np.testing.assert_allclose(np.exp(components).sum(-1), 1, atol=1e-5)
@@ -43,7 +43,7 @@ def test_the_answer_is_the_mean_of_the_components_and_their_loss_the_exact_objec
     np.testing.assert_allclose(loss_in_training(model), -marginal.mean(), atol=1e-5)
 
 
-def test_posterior_is_bayes_rule() -> None:
+def test_posterior_is_bayes_rule():
     model = make("mixture")
     p = np.exp(likelihood(model))
     expected = p / p.sum(1, keepdims=True)
@@ -54,7 +54,7 @@ def test_posterior_is_bayes_rule() -> None:
 
 
 @pytest.mark.parametrize("kind", ["elbo", "reinforce"])
-def test_the_loss_of_training_is_a_bound_and_that_of_evaluation_exact(kind: str) -> None:
+def test_the_loss_of_training_is_a_bound_and_that_of_evaluation_exact(kind):
     model = make(kind)
     model.compile("sgd", LOSS, run_eagerly=True)
     exact = -np.log(np.exp(likelihood(model)).mean(1)).mean()
@@ -69,7 +69,7 @@ def test_the_loss_of_training_is_a_bound_and_that_of_evaluation_exact(kind: str)
         assert abs(weighted - drawn) > 1e-4
 
 
-def test_the_label_reaches_the_inference_network() -> None:
+def test_the_label_reaches_the_inference_network():
     model = make("elbo", kl_weight=0.0)
     model.compile("sgd", LOSS)
     inferred = [
@@ -80,7 +80,7 @@ def test_the_label_reaches_the_inference_network() -> None:
 
 
 @pytest.mark.usefixtures("tensorflow_only")
-def test_gradients_of_draws_average_to_those_of_enumeration() -> None:
+def test_gradients_of_draws_average_to_those_of_enumeration():
     import tensorflow as tf
 
     whole, drawn = make("elbo"), make("reinforce")
@@ -108,7 +108,7 @@ def test_gradients_of_draws_average_to_those_of_enumeration() -> None:
     assert draws.std(0).max() > 10 * error.max() and np.abs(expected).max() > 10 * error.max()
 
 
-def test_draws_follow_the_seed() -> None:
+def test_draws_follow_the_seed():
     losses = []
     for seed in (3, 3, 4):
         keras.utils.set_random_seed(0)
@@ -118,7 +118,7 @@ def test_draws_follow_the_seed() -> None:
     assert losses[0] == losses[1] != losses[2]
 
 
-def test_training_runs_every_component_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_runs_every_component_once(monkeypatch):
     model = make("elbo")
     model.compile("sgd", LOSS)
     calls = []
@@ -137,7 +137,7 @@ def test_training_runs_every_component_once(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(calls) == 2
 
 
-def test_metrics_of_training_are_those_of_the_mixture() -> None:
+def test_metrics_of_training_are_those_of_the_mixture():
     model = make("elbo")
     model.compile("sgd", LOSS, metrics=["accuracy"], run_eagerly=True)
     expected = (answer(model).argmax(-1) == LABELS).mean()
@@ -146,7 +146,7 @@ def test_metrics_of_training_are_those_of_the_mixture() -> None:
     assert logs["accuracy"] == pytest.approx(expected)
 
 
-def test_explaining_names_the_component_behind_the_answer() -> None:
+def test_explaining_names_the_component_behind_the_answer():
     model = lively(make("mixture"))
     explained = {name: to_numpy(value) for name, value in model.explain(FIRST, SECOND).items()}
     np.testing.assert_allclose(explained["logits"], answer(model), atol=1e-5)

@@ -17,7 +17,7 @@ def softmax(x: np.ndarray) -> np.ndarray:
     return exponential / exponential.sum(-1, keepdims=True)
 
 
-def test_one_pair_after_the_paper() -> None:
+def test_one_pair_after_the_paper():
     """Eqs. 1–5 in NumPy, for a pair without padding, biases and all."""
     model = lively(make("softmax"))
     table, projection, *rest = (weight.astype("float64") for weight in model.get_weights())
@@ -35,7 +35,7 @@ def test_one_pair_after_the_paper() -> None:
 
 
 @pytest.mark.parametrize("kind", ["softmax", "intra", "coda"])
-def test_explained_logits_are_those_of_the_model(kind: str) -> None:
+def test_explained_logits_are_those_of_the_model(kind):
     model = lively(make(kind, dropout=0.5))
     explained = {name: to_numpy(x) for name, x in model.explain(FIRST, SECOND).items()}
     np.testing.assert_allclose(explained.pop("logits"), answer(model), atol=1e-6)
@@ -51,7 +51,7 @@ def test_explained_logits_are_those_of_the_model(kind: str) -> None:
 
 
 @pytest.mark.parametrize(("intra_attention", "published"), [(False, 380_000), (True, 580_000)])
-def test_as_many_parameters_as_published_for_snli(intra_attention: bool, published: int) -> None:
+def test_as_many_parameters_as_published_for_snli(intra_attention, published):
     model = PairClassifier(
         10,
         3,
@@ -64,7 +64,7 @@ def test_as_many_parameters_as_published_for_snli(intra_attention: bool, publish
     assert abs(count - published) < 0.01 * published
 
 
-def test_the_initializer_makes_every_kernel() -> None:
+def test_the_initializer_makes_every_kernel():
     model = make("intra", units=64, kernel_initializer=keras.initializers.RandomNormal(stddev=0.01))
     kernels = [weight for weight in model.weights if weight.path.endswith("kernel")]
     assert len(kernels) == 10
@@ -74,7 +74,7 @@ def test_the_initializer_makes_every_kernel() -> None:
     assert PairClassifier.from_config(model.get_config()).get_config() == model.get_config()
 
 
-def test_exact_matches_are_a_feature_of_the_words() -> None:
+def test_exact_matches_are_a_feature_of_the_words():
     """It acts like one more feature of the embedding."""
     model = lively(make("softmax", exact_match=True))
     plain = make("softmax", embedding_dim=model.embedding.output_dim + 1)
@@ -91,7 +91,7 @@ def test_exact_matches_are_a_feature_of_the_words() -> None:
     np.testing.assert_allclose(to_numpy(logits), answer(model, first, second), atol=1e-5)
 
 
-def test_coda_options_change_the_answer() -> None:
+def test_coda_options_change_the_answer():
     plain, sharp = lively(make("coda")), make("coda", attention_options={"alpha": 5.0})
     sharp.set_weights(plain.get_weights())
     assert np.abs(answer(plain) - answer(sharp)).max() > 1e-4

@@ -1,7 +1,6 @@
 """Properties of every model of two texts."""
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -27,7 +26,7 @@ def kinds(*chosen: str, among: Iterable[str] = KINDS) -> pytest.MarkDecorator:
 
 
 @kinds(*CHOSEN, "softmax")
-def test_padding_changes_nothing_and_empty_texts_have_finite_answers(kind: str) -> None:
+def test_padding_changes_nothing_and_empty_texts_have_finite_answers(kind):
     model = make(kind)
     whole = answer(model)
     assert whole.shape == (len(FIRST), CLASSES) and np.isfinite(whole).all()
@@ -45,7 +44,7 @@ def test_padding_changes_nothing_and_empty_texts_have_finite_answers(kind: str) 
 
 
 @kinds(*CHOSEN, "softmax", "none")
-def test_every_text_and_every_class_matters(kind: str) -> None:
+def test_every_text_and_every_class_matters(kind):
     model = lively(make(kind))
     base = answer(model, FIRST[:1], SECOND[:1])
     for side in (0, 1):
@@ -57,7 +56,7 @@ def test_every_text_and_every_class_matters(kind: str) -> None:
 @kinds(
     "coda", "both", "mixture", among=("softmax", "coda", "intra", "both", "mixture", "reinforce")
 )
-def test_a_gradient_reaches_every_weight_and_the_loss_falls(kind: str) -> None:
+def test_a_gradient_reaches_every_weight_and_the_loss_falls(kind):
     model = make(kind, **({} if kind in MIXTURES else {"dropout": 0.0}))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.Adam(0.05), loss, metrics=["accuracy"], run_eagerly=True)
@@ -72,7 +71,7 @@ def test_a_gradient_reaches_every_weight_and_the_loss_falls(kind: str) -> None:
 
 
 @kinds(*CHOSEN, "reinforce")
-def test_every_argument_survives_saving(kind: str, tmp_path: Path) -> None:
+def test_every_argument_survives_saving(kind, tmp_path):
     changed: dict[str, Any] = {"train_embedding": False, "name": "mine"}
     model = make(kind, **changed)
     assert model.embedding.embeddings.path not in {
@@ -92,7 +91,7 @@ def test_every_argument_survives_saving(kind: str, tmp_path: Path) -> None:
     "policy", ["mixed_float16", pytest.param("mixed_bfloat16", marks=pytest.mark.complete)]
 )
 @kinds(*CHOSEN)
-def test_answers_are_float32_and_finite_in_half_precision(kind: str, policy: str) -> None:
+def test_answers_are_float32_and_finite_in_half_precision(kind, policy):
     model, full = make(kind, dtype=policy), make(kind)
     full.set_weights([to_numpy(weight) for weight in model.weights])
     assert model.compute_dtype == policy.removeprefix("mixed_")
@@ -103,7 +102,7 @@ def test_answers_are_float32_and_finite_in_half_precision(kind: str, policy: str
 
 @pytest.mark.parametrize("kind", ["coda", pytest.param("both", marks=pytest.mark.long)])
 @pytest.mark.usefixtures("tensorflow_only")
-def test_compiled_by_xla(kind: str) -> None:
+def test_compiled_by_xla(kind):
     import tensorflow as tf
 
     model, given = make(kind, dropout=0.0), pair()
@@ -127,7 +126,7 @@ def test_compiled_by_xla(kind: str) -> None:
 @kinds(
     "coda", "both", "mixture", among=[kind for kind in KINDS if kind not in ("elbo", "reinforce")]
 )
-def test_dropout_is_on_in_training_alone(kind: str) -> None:
+def test_dropout_is_on_in_training_alone(kind):
     model = lively(
         make(kind, **({"common": {"dropout": 0.5}} if kind in MIXTURES else {"dropout": 0.5}))
     )
@@ -147,6 +146,6 @@ def test_dropout_is_on_in_training_alone(kind: str) -> None:
         ("elbo", {"estimator": "none"}, "`estimator` must be one of .*none"),
     ],
 )
-def test_arguments_out_of_range(kind: str, changed: dict[str, Any], message: str) -> None:
+def test_arguments_out_of_range(kind, changed, message):
     with pytest.raises(ValueError, match=message):
         make(kind, **changed)

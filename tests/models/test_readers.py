@@ -2,7 +2,6 @@
 
 import functools
 import warnings
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -82,7 +81,7 @@ def made(kind: str) -> tuple[Reader, np.ndarray]:
 
 
 @every_kind
-def test_padding_changes_nothing_and_empty_texts_have_finite_logits(kind: str) -> None:
+def test_padding_changes_nothing_and_empty_texts_have_finite_logits(kind):
     model, whole = made(kind)
     assert whole.shape == (4, 5, 2) and whole.dtype == np.float32 and np.isfinite(whole).all()
     assert (whole[PASSAGE == 0] == -1e9).all() and (np.abs(whole[PASSAGE > 0]) < 1e3).all()
@@ -105,7 +104,7 @@ def test_padding_changes_nothing_and_empty_texts_have_finite_logits(kind: str) -
     ("kind", "eagerly"),
     [*((kind, True) for kind in KINDS), pytest.param("coda", False, marks=pytest.mark.long)],
 )
-def test_a_gradient_reaches_every_weight(kind: str, eagerly: bool) -> None:
+def test_a_gradient_reaches_every_weight(kind, eagerly):
     model = make(kind)
     # Above 0, so that every ReLU lets something through.
     model.set_weights([np.abs(value) for value in model.get_weights()])
@@ -122,7 +121,7 @@ def test_a_gradient_reaches_every_weight(kind: str, eagerly: bool) -> None:
     assert not same
 
 
-def test_everything_survives_saving(tmp_path: Path) -> None:
+def test_everything_survives_saving(tmp_path):
     changed = {"train_embedding": False, "character_units": 2, "dropout": 0.25, "name": "mine"}
     model = make("coda", **changed)
     with warnings.catch_warnings():
@@ -135,7 +134,7 @@ def test_everything_survives_saving(tmp_path: Path) -> None:
     np.testing.assert_array_equal(answer(loaded), answer(model))
 
 
-def test_connectors_are_as_many_and_as_wide_as_specified() -> None:
+def test_connectors_are_as_many_and_as_wide_as_specified():
     units, layers = 2, 3
     for use_intra, numbers in ((False, 27), (True, 54)):
         model = DecaProp(**{**_SIZES, "units": units}, num_layers=layers, use_intra=use_intra)
@@ -160,7 +159,7 @@ class Shown(SpanNetwork):
         return inputs[0][..., -2:]
 
 
-def test_words_are_told_of_matches_and_their_frequency() -> None:
+def test_words_are_told_of_matches_and_their_frequency():
     features = {
         "vocabulary_size": 12,
         "embedding_dim": 1,
@@ -186,7 +185,7 @@ def test_words_are_told_of_matches_and_their_frequency() -> None:
     np.testing.assert_allclose(shown[0, :4, 1], [0.5, 0.25, 0.5, 0.25])
 
 
-def test_half_precision_is_near() -> None:
+def test_half_precision_is_near():
     model, (_, full) = make("decaprop", dtype="mixed_bfloat16"), made("decaprop")
     real = PASSAGE > 0
     np.testing.assert_allclose(answer(model)[real], full[real], atol=0.3)
@@ -194,7 +193,7 @@ def test_half_precision_is_near() -> None:
 
 @pytest.mark.parametrize("longest", [1, 3, 16])
 @pytest.mark.parametrize("length", [1, 2, 9])
-def test_best_spans_are_those_of_trying_all(length: int, longest: int) -> None:
+def test_best_spans_are_those_of_trying_all(length, longest):
     # Few different values, so that there are ties.
     start, end = np.random.default_rng(length).integers(-2, 3, (2, 20, length)).astype("float32")
     first, last, score = (keras.ops.convert_to_numpy(x) for x in best_spans(start, end, longest))
@@ -204,14 +203,14 @@ def test_best_spans_are_those_of_trying_all(length: int, longest: int) -> None:
         assert score[row] == start[row][expected[0]] + end[row][expected[1]]
 
 
-def test_span_crossentropy_by_hand() -> None:
+def test_span_crossentropy_by_hand():
     logits = np.log(np.array([[[1, 2], [3, 6]], [[1, 1], [1, 3]]], "float32"))
     loss = SpanCrossentropy()(np.array([[1, 0, 1], [0, 1, 0]]), logits)
     expected = np.mean([-np.log(3 / 4) - np.log(2 / 8), -np.log(1 / 2) - np.log(3 / 4)])
     np.testing.assert_allclose(float(loss), expected, rtol=1e-6)
 
 
-def test_bad_arguments() -> None:
+def test_bad_arguments():
     with pytest.raises(ValueError, match="`units` must be a positive integer"):
         DecaProp(**_SMALL, character_units=-1)
     with pytest.raises(ValueError, match="`longest` must be at least 1"):

@@ -60,7 +60,7 @@ def registered() -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def files(tmp_path_factory):
     """Save swapped copies: a third-party layer, a block of ours, and a model of ours."""
     made: dict[str, Any] = {}
     exec(BLOCK, made)
@@ -77,9 +77,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @pytest.mark.parametrize("module", ["keras_quasiattn", "keras_quasiattn.layers"])
-def test_one_import_registers_every_class_and_loads_what_is_swapped(
-    module: str, files: list[Path]
-) -> None:
+def test_one_import_registers_every_class_and_loads_what_is_swapped(module, files):
     code = ASK.format(module=module, block=BLOCK)
     ended = warm.run([sys.executable, "-c", code, *files], text=True)
     assert ended.returncode == 0, ended.stderr

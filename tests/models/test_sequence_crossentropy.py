@@ -17,7 +17,7 @@ def reference(ids: np.ndarray, logits: np.ndarray, smoothing: float) -> np.ndarr
 
 
 @pytest.fixture
-def batch() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def batch():
     random = np.random.default_rng(1)
     ids = random.integers(0, 11, (4, 6))
     logits = random.normal(0, 3, (4, 6, 11)).astype(np.float32)
@@ -26,7 +26,7 @@ def batch() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.7])
-def test_every_position_is_that_of_the_reference(batch, smoothing: float) -> None:
+def test_every_position_is_that_of_the_reference(batch, smoothing):
     ids, logits, _ = batch
     loss = SequenceCrossentropy(smoothing, reduction=None)
     got = keras.ops.convert_to_numpy(loss(ids, logits))
@@ -34,7 +34,7 @@ def test_every_position_is_that_of_the_reference(batch, smoothing: float) -> Non
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-def test_gradient_comes_in_the_dtype_of_the_loss(batch, dtype: str) -> None:
+def test_gradient_comes_in_the_dtype_of_the_loss(batch, dtype):
     ids, logits, mask = batch
     loss = SequenceCrossentropy(0.1, reduction=None, dtype=dtype)
     _, [gradient] = run_with_gradients(lambda x: [loss(ids, x)], [logits], [np.ones(mask.shape)])
@@ -44,7 +44,7 @@ def test_gradient_comes_in_the_dtype_of_the_loss(batch, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.7])
-def test_gradient_is_the_probabilities_less_the_smoothed_target(batch, smoothing: float) -> None:
+def test_gradient_is_the_probabilities_less_the_smoothed_target(batch, smoothing):
     ids, logits, mask = batch
     logits[0, 0] = 60 * logits[0, 0]  # probabilities of 0 and 1
     cotangent = np.random.default_rng(2).normal(size=mask.shape).astype(np.float32) * mask
@@ -56,7 +56,7 @@ def test_gradient_is_the_probabilities_less_the_smoothed_target(batch, smoothing
     np.testing.assert_allclose(gradient, expected, atol=2e-6)
 
 
-def test_weights_leave_padding_out(batch) -> None:
+def test_weights_leave_padding_out(batch):
     ids, logits, mask = batch
     loss = SequenceCrossentropy(0.1, reduction="sum")
     got = float(loss(ids, logits, sample_weight=mask.astype("float32")))
@@ -65,7 +65,7 @@ def test_weights_leave_padding_out(batch) -> None:
     assert float(loss(*others, sample_weight=mask.astype("float32"))) == got
 
 
-def test_mask_of_the_models_logits_makes_it_the_mean_over_real_tokens(batch) -> None:
+def test_mask_of_the_models_logits_makes_it_the_mean_over_real_tokens(batch):
     ids, _, mask = batch
     sizes = {
         "num_layers": 1,
@@ -82,12 +82,12 @@ def test_mask_of_the_models_logits_makes_it_the_mean_over_real_tokens(batch) -> 
 
 
 @pytest.mark.parametrize("smoothing", [-0.1, 1.0, float("nan")])
-def test_share_out_of_range_is_named(smoothing: float) -> None:
+def test_share_out_of_range_is_named(smoothing):
     with pytest.raises(ValueError, match=rf"`label_smoothing` must be a number.*{smoothing}"):
         SequenceCrossentropy(label_smoothing=smoothing)
 
 
-def test_config_round_trip() -> None:
+def test_config_round_trip():
     loss = SequenceCrossentropy(label_smoothing=0.3, name="other", reduction="sum")
     again = keras.losses.deserialize(keras.losses.serialize(loss))
     assert again.get_config() == loss.get_config()

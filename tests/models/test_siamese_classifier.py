@@ -12,7 +12,7 @@ HEADS = {
 
 
 @pytest.mark.parametrize("interaction", HEADS)
-def test_explained_weights_are_of_the_heads_that_there_are(interaction: str) -> None:
+def test_explained_weights_are_of_the_heads_that_there_are(interaction):
     model = lively(make(interaction))
     explained = {name: to_numpy(x) for name, x in model.explain(FIRST, SECOND).items()}
     np.testing.assert_allclose(explained.pop("logits"), answer(model), atol=1e-6)
@@ -27,7 +27,7 @@ def test_explained_weights_are_of_the_heads_that_there_are(interaction: str) -> 
 
 
 @pytest.mark.parametrize("interaction", ["attentions", "both"])
-def test_one_encoder_and_one_interaction_serve_both_texts(interaction: str) -> None:
+def test_one_encoder_and_one_interaction_serve_both_texts(interaction):
     """Swapping the texts, and both halves of the first dense kernel, gives the same logits."""
     model = lively(make(interaction))
     given = answer(model)
@@ -41,7 +41,7 @@ def test_one_encoder_and_one_interaction_serve_both_texts(interaction: str) -> N
     ("changed", "shown_in"),
     [({"pooling": "mean"}, "logits"), ({"difference": "squared"}, "conflict_first")],
 )
-def test_pooling_and_difference_matter(changed: dict[str, str], shown_in: str) -> None:
+def test_pooling_and_difference_matter(changed, shown_in):
     model, other = lively(make("both")), make("both", **changed)
     other.set_weights(model.get_weights())
     given, found = (to_numpy(one.explain(FIRST, SECOND)[shown_in]) for one in (model, other))

@@ -58,7 +58,7 @@ def build(attention: type, **options: Any) -> keras.Model:
     return keras.Model([ids, states], keras.layers.Dense(3, name="dense")(x), name="whole")
 
 
-def test_the_copy_is_the_model_that_one_would_have_written() -> None:
+def test_the_copy_is_the_model_that_one_would_have_written():
     model = build(keras.layers.MultiHeadAttention)
     before = model.get_weights()
     copy = swap_attention(model, gate_range="raw")
@@ -78,17 +78,7 @@ def test_the_copy_is_the_model_that_one_would_have_written() -> None:
     assert all(type(layer) is MultiHeadCoDA and layer.gate_range == "raw" for layer in swapped)
 
 
-def test_learned_factors_start_where_they_do_and_the_copy_trains_and_saves(tmp_path: Any) -> None:
-    copy = swap_attention(build(keras.layers.MultiHeadAttention), alpha="learned")
-    copy.compile("adam", "mse", run_eagerly=True)
-    copy.train_on_batch([IDS, STATES], np.ones((2, 4, 3)))
-    copy.save(tmp_path / "copy.keras")
-    loaded = keras.saving.load_model(tmp_path / "copy.keras")
-    answers = [ops.convert_to_numpy(model([IDS, STATES])) for model in (loaded, copy)]
-    np.testing.assert_allclose(*answers, atol=1e-6)
-
-
-def test_sequential_models_and_precision_are_kept() -> None:
+def test_sequential_models_and_precision_are_kept():
     inner = keras.Input((4, 8))
     attended = keras.layers.MultiHeadAttention(2, 4, dtype="mixed_bfloat16", name="attention")(
         inner, inner
@@ -100,15 +90,8 @@ def test_sequential_models_and_precision_are_kept() -> None:
     assert type(attention) is MultiHeadCoDA and attention.dtype_policy.name == "mixed_bfloat16"
 
 
-def test_what_cannot_be_swapped_is_named() -> None:
+def test_nothing_is_said_of_attention_of_this_package():
     x = keras.Input((4, 8))
-    y = keras.layers.MultiHeadAttention(2, 4, name="plain")(x, x)
-    y = Own(2, 4, name="mine")(y, y)
-    with pytest.warns(
-        UserWarning, match=r"these layers unchanged: mine \(Own\): a subclass of MultiHeadAtt"
-    ):
-        copy = swap_attention(keras.Model(x, y))
-    assert [type(copy.get_layer(name)) for name in ("plain", "mine")] == [MultiHeadCoDA, Own]
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         swap_attention(
@@ -131,9 +114,7 @@ class Holding(keras.layers.Layer):
 @pytest.mark.parametrize(
     "make", [lambda: Called(2, 4, name="layer"), lambda: Holding(name="layer")]
 )
-def test_a_layer_that_is_called_in_another_way_attends_in_another_way(
-    make: Any, tmp_path: Any
-) -> None:
+def test_a_layer_that_is_called_in_another_way_attends_in_another_way(make, tmp_path):
     x = keras.Input((None, 8))
     model = keras.Model(x, make()(x))
     expected = ops.convert_to_numpy(model(STATES))
@@ -149,7 +130,7 @@ def test_a_layer_that_is_called_in_another_way_attends_in_another_way(
         np.testing.assert_allclose(*answers, atol=1e-6)
 
 
-def test_errors_say_what_was_wrong() -> None:
+def test_errors_say_what_was_wrong():
     x, mask = keras.Input((4, 8)), keras.Input((4, 4))
     with pytest.raises(
         ValueError, match=r"'plain' contains no .*MultiHeadAttention to swap.*dense"

@@ -14,6 +14,11 @@ from keras_quasiattn.models import swap_attention
 hub = pytest.importorskip("keras_hub", reason="keras_hub is not installed")
 MODELS: dict[str, keras.Model] = {}
 FAST = ("BERT", "GPT-2", "Llama")
+# Their blocks are those of BERT, Llama or ViT.
+ALIKE = (
+    *("DistilBERT", "RoBERTa", "XLM-R", "BERT classifier", "BERT masked words"),
+    *("Mistral", "DeiT"),
+)
 
 
 def original(name: str) -> keras.Model:
@@ -41,11 +46,12 @@ def difference(model: keras.Model, other: keras.Model) -> float:
 
 
 def some(names: Any, fast: tuple[str, ...]) -> list[Any]:
-    return [pytest.param(one, marks=[] if one in fast else pytest.mark.long) for one in names]
+    others = {one: pytest.mark.complete if one in ALIKE else pytest.mark.long for one in names}
+    return [pytest.param(one, marks=[] if one in fast else mark) for one, mark in others.items()]
 
 
 @pytest.mark.parametrize("name", some(tiny_hub.SWAPPED, FAST))
-def test_a_model_is_swapped_answers_as_before_learns_and_is_saved(name: str, tmp_path: Any) -> None:
+def test_a_model_is_swapped_answers_as_before_learns_and_is_saved(name, tmp_path):
     model = original(name)
     copy = swap_attention(model, "coda", start="unchanged")
     assert isinstance(copy, type(model)) and copy.name == model.name
@@ -84,7 +90,7 @@ def learn(model: keras.Model) -> None:
 
 
 @pytest.mark.parametrize("name", some(tiny_hub.REFUSED, ("T5",)))
-def test_a_model_whose_attention_is_another_is_refused_in_one_line(name: str) -> None:
+def test_a_model_whose_attention_is_another_is_refused_in_one_line(name):
     with pytest.raises(ValueError, match="to swap for 'coda'. Unchanged: .*Attention") as caught:
         swap_attention(original(name))
     assert "\n" not in str(caught.value)
@@ -100,7 +106,7 @@ def moved(model: keras.Model) -> keras.Model:
 
 
 @pytest.mark.parametrize("kind", some(("GPT2", "OPT", "Llama"), ("GPT2",)))
-def test_a_cache_gives_what_one_call_gives(kind: str) -> None:
+def test_a_cache_gives_what_one_call_gives(kind):
     name = {"GPT2": "GPT-2"}.get(kind, kind)
     backbone = moved(swap_attention(original(name), "coda", start="unchanged"))
     task = getattr(hub.models, f"{kind}CausalLM")(backbone)
@@ -116,7 +122,7 @@ def test_a_cache_gives_what_one_call_gives(kind: str) -> None:
 @pytest.mark.long
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="SavedModels are of TensorFlow")
 @pytest.mark.parametrize("name", ["BERT", "BART", "Llama", "ViT"])
-def test_it_is_exported(name: str, tmp_path: Any) -> None:
+def test_it_is_exported(name, tmp_path):
     import tensorflow as tf
 
     copy = moved(swap_attention(original(name), "sigmoid", start="unchanged"))
@@ -128,7 +134,7 @@ def test_it_is_exported(name: str, tmp_path: Any) -> None:
 
 
 @pytest.mark.long
-def test_a_task_keeps_its_preprocessor_and_what_it_is_compiled_with(tmp_path: Any) -> None:
+def test_a_task_keeps_its_preprocessor_and_what_it_is_compiled_with(tmp_path):
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad"]
     tokenizer = hub.models.BertTokenizer(vocabulary=words)
     preprocessor = hub.models.BertTextClassifierPreprocessor(tokenizer, sequence_length=12)
@@ -145,7 +151,7 @@ def test_a_task_keeps_its_preprocessor_and_what_it_is_compiled_with(tmp_path: An
 
 
 @pytest.mark.long
-def test_a_backbone_within_a_model_keeps_its_class_and_lora_its_meaning(tmp_path: Any) -> None:
+def test_a_backbone_within_a_model_keeps_its_class_and_lora_its_meaning(tmp_path):
     backbone = original("BERT")
     pooled = backbone(backbone.input)["sequence_output"]
     model = keras.Model(backbone.input, keras.layers.Dense(3)(pooled[:, 0]))
@@ -161,7 +167,7 @@ def test_a_backbone_within_a_model_keeps_its_class_and_lora_its_meaning(tmp_path
 
 
 @pytest.mark.long
-def test_a_copy_is_swapped_again_from_its_original() -> None:
+def test_a_copy_is_swapped_again_from_its_original():
     model = original("GPT-2")
     once = swap_attention(model, "sigmoid")
     again = swap_attention(once, "coda")

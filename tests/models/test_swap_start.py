@@ -110,7 +110,7 @@ OTHERS = [("functional", "blend"), ("blocks", "unchanged"), ("blocks", "blend")]
         ),
     ],
 )
-def test_the_copy_answers_as_the_original(name: str, model: str, start: str) -> None:
+def test_the_copy_answers_as_the_original(name, model, start):
     copy = swap_attention(original(model), name, start=start)
     # Keras' own softmax becomes ours, which needs no other attention to start from.
     assert bool(starts(copy)) == ((name, model) != ("softmax", "functional"))
@@ -127,7 +127,7 @@ def test_the_copy_answers_as_the_original(name: str, model: str, start: str) -> 
         for name in sorted(ATTENTIONS)
     ],
 )
-def test_the_first_gradients_are_those_of_the_original_and_the_factors_have_some(name: str) -> None:
+def test_the_first_gradients_are_those_of_the_original_and_the_factors_have_some(name):
     copy = swap_attention(original("functional"), name, start="unchanged", **OPTIONS.get(name, {}))
     known, found = gradients(original("functional"))[0], gradients(copy)
     for one, other in zip(known, found[0], strict=True):
@@ -147,7 +147,7 @@ def moved(model: keras.Model, amount: float = 0.5) -> keras.Model:
     return model
 
 
-def test_a_factor_of_a_head_multiplies_the_other_attention() -> None:
+def test_a_factor_of_a_head_multiplies_the_other_attention():
     x = keras.Input((None, 8))
     model = randomized(
         keras.Model(x, keras.layers.MultiHeadAttention(2, 4, name="one", use_bias=False)(x, x))
@@ -169,7 +169,7 @@ def test_a_factor_of_a_head_multiplies_the_other_attention() -> None:
 
 @pytest.mark.parametrize("start", FORMS)
 @pytest.mark.parametrize("name", MAKERS)
-def test_it_is_saved_and_loaded(name: str, start: str, tmp_path: Any) -> None:
+def test_it_is_saved_and_loaded(name, start, tmp_path):
     copy = moved(swap_attention(original(name), "coda", alpha="learned", start=start))
     copy.save(tmp_path / "copy.keras")
     loaded = keras.saving.load_model(tmp_path / "copy.keras")
@@ -181,7 +181,7 @@ def test_it_is_saved_and_loaded(name: str, start: str, tmp_path: Any) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("make", [attended, blocks])
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16", "float64"])
-def test_other_precision_is_unchanged_too(make: Any, policy: str) -> None:
+def test_other_precision_is_unchanged_too(make, policy):
     keras.config.set_dtype_policy(policy)
     try:
         model = randomized(model_of(make))
@@ -199,7 +199,7 @@ def test_other_precision_is_unchanged_too(make: Any, policy: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [TransformerClassifier, CausalTransformer])
-def test_a_transformer_starts_unchanged_with_the_options_of_each_depth(kind: Any) -> None:
+def test_a_transformer_starts_unchanged_with_the_options_of_each_depth(kind):
     sizes = {"num_layers": 2, "hidden_dim": 8, "intermediate_dim": 8, "num_heads": 2}
     if kind is TransformerClassifier:
         sizes["num_classes"] = 3
@@ -210,7 +210,7 @@ def test_a_transformer_starts_unchanged_with_the_options_of_each_depth(kind: Any
     np.testing.assert_allclose(values(copy, ids), values(model, ids), atol=1e-6)
 
 
-def test_lora_adapts_the_projections_of_both_and_starts_unchanged() -> None:
+def test_lora_adapts_the_projections_of_both_and_starts_unchanged():
     copy = swap_attention(original("functional"), "coda", start="unchanged")
     for one in copy._flatten_layers():
         if isinstance(one, MultiHeadQuasiAttention):
@@ -221,7 +221,7 @@ def test_lora_adapts_the_projections_of_both_and_starts_unchanged() -> None:
     assert sum("lora" in weight.path for weight in copy.trainable_weights) == 8
 
 
-def test_a_swap_of_a_swap_is_refused() -> None:
+def test_a_swap_of_a_swap_is_refused():
     copy = swap_attention(original("functional"), "coda", start="unchanged")
     with pytest.raises(ValueError, match="must not have been swapped with `start=added` before"):
         swap_attention(copy, "relu", start="unchanged")
@@ -251,8 +251,8 @@ def blended() -> keras.Model:
 
 
 def test_the_blend_moves_over_its_share_of_the_batches_and_ends_with_the_new_one(
-    tmp_path: Any,
-) -> None:
+    tmp_path,
+):
     copy, shares, data = blended(), Shares(), np.tile(X, (4, 1, 1))  # 4 batches per epoch
     before = copy.get_layer("attention").get_weights()
     fit = {"batch_size": 2, "epochs": 2, "verbose": 0, "callbacks": [BlendAttention(), shares]}
@@ -278,7 +278,7 @@ def test_the_blend_moves_over_its_share_of_the_batches_and_ends_with_the_new_one
     assert list(found) == ["weights"]
 
 
-def test_a_blend_goes_on_where_it_was_and_stays_in_a_file(tmp_path: Any) -> None:
+def test_a_blend_goes_on_where_it_was_and_stays_in_a_file(tmp_path):
     copy, shares, data = blended(), Shares(), np.tile(X, (4, 1, 1))
     fit = {"batch_size": 2, "verbose": 0}
     copy.fit(data, data, callbacks=[BlendAttention(updates=8), shares], **fit)
@@ -291,7 +291,7 @@ def test_a_blend_goes_on_where_it_was_and_stays_in_a_file(tmp_path: Any) -> None
     assert shares.seen[0] == (0.625, False) and shares.seen[-1] == (1.0, True)
 
 
-def test_what_a_blend_needs_is_named() -> None:
+def test_what_a_blend_needs_is_named():
     x = keras.Input((None, 8))
     model = keras.Model(x, keras.layers.Dense(8)(x))
     model.compile("sgd", "mse")

@@ -63,7 +63,7 @@ def freeze_kernels(model: keras.Model) -> None:
     "freeze",
     [freeze_all, freeze_attention, freeze_a_projection, freeze_all_but_a_part, freeze_kernels],
 )
-def test_what_is_frozen_stays_frozen_at_every_depth(freeze: Any) -> None:
+def test_what_is_frozen_stays_frozen_at_every_depth(freeze):
     model = nested()
     freeze(model)
     copy = swap_attention(model, "sigmoid")  # no weights beyond the projections
@@ -76,7 +76,7 @@ def test_what_is_frozen_stays_frozen_at_every_depth(freeze: Any) -> None:
 
 @pytest.mark.parametrize("name", ["softmax", "gated", "forgetting"])
 @pytest.mark.parametrize("frozen", [True, False])
-def test_further_weights_of_an_attention_are_frozen_with_its_layer(name: str, frozen: bool) -> None:
+def test_further_weights_of_an_attention_are_frozen_with_its_layer(name, frozen):
     softmax = MultiHeadSoftmax(2, 4, name="attention")
     model = plain() if name == "softmax" else plain(softmax)
     model.get_layer("attention").trainable = not frozen
@@ -122,14 +122,14 @@ def whole() -> keras.Model:
         (whole, with_int8, "which is quantized to int8: swap first, quantize the copy"),
     ],
 )
-def test_adapted_attention_is_refused_with_what_to_do(make: Any, adapt: Any, message: str) -> None:
+def test_adapted_attention_is_refused_with_what_to_do(make, adapt, message):
     model = make()
     adapt(model)
     with pytest.raises(ValueError, match=f"must have no LoRA and no quantization.*{message}"):
         swap_attention(model)
 
 
-def test_lora_is_merged_as_the_message_says(tmp_path: Any) -> None:
+def test_lora_is_merged_as_the_message_says(tmp_path):
     model = plain()
     with_lora(model)
     query = model.get_layer("attention").query_dense
@@ -140,7 +140,7 @@ def test_lora_is_merged_as_the_message_says(tmp_path: Any) -> None:
     np.testing.assert_allclose(values(copy, X), values(model, X), atol=1e-5)
 
 
-def test_lora_outside_the_attention_is_copied() -> None:
+def test_lora_outside_the_attention_is_copied():
     model = plain()
     model.get_layer("dense").enable_lora(2)
     copy = swap_attention(model, "softmax")
@@ -153,7 +153,7 @@ class Unknown(keras.metrics.Mean):
 
 
 @pytest.mark.parametrize("make", [plain, nested, whole])
-def test_the_copy_of_a_compiled_model_is_not_compiled(make: Any) -> None:
+def test_the_copy_of_a_compiled_model_is_not_compiled(make):
     model = make()
     model.compile("sgd", "mse", metrics=[Unknown()], run_eagerly=True)
     inside = [

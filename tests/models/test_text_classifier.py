@@ -1,4 +1,3 @@
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -48,7 +47,7 @@ def logits(model: keras.Model, ids: np.ndarray) -> np.ndarray:
 
 
 @every_kind
-def test_padding_changes_nothing_and_a_text_of_padding_has_finite_logits(kind: str) -> None:
+def test_padding_changes_nothing_and_a_text_of_padding_has_finite_logits(kind):
     model = make(kind)
     whole = logits(model, IDS)
     assert whole.shape == (3, 3) and np.isfinite(whole).all()
@@ -57,7 +56,7 @@ def test_padding_changes_nothing_and_a_text_of_padding_has_finite_logits(kind: s
 
 
 @every_kind
-def test_every_word_matters_to_training(kind: str) -> None:
+def test_every_word_matters_to_training(kind):
     """A gradient reaches the embedding of every real token, and the loss decreases."""
     model = make(kind)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -72,7 +71,7 @@ def test_every_word_matters_to_training(kind: str) -> None:
 
 
 @every_kind
-def test_explained_logits_are_those_of_the_model(kind: str) -> None:
+def test_explained_logits_are_those_of_the_model(kind):
     model = make(kind, dropout=0.5)
     explained = model.explain(IDS)
     np.testing.assert_allclose(explained["logits"], logits(model, IDS), atol=1e-6)
@@ -91,7 +90,7 @@ def test_explained_logits_are_those_of_the_model(kind: str) -> None:
 
 
 @every_kind
-def test_every_argument_survives_saving(kind: str, tmp_path: Path) -> None:
+def test_every_argument_survives_saving(kind, tmp_path):
     changed: dict[str, Any] = {"dropout": 0.25, "name": "mine"}
     if not kind.startswith("transformer"):
         changed.update(merge_mode="sum", embedding_dropout=0.5, num_layers=2, train_embedding=False)
@@ -103,7 +102,7 @@ def test_every_argument_survives_saving(kind: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(logits(loaded, IDS), logits(model, IDS))
 
 
-def test_a_convolution_reads_its_neighbours_and_an_lstm_the_whole_text() -> None:
+def test_a_convolution_reads_its_neighbours_and_an_lstm_the_whole_text():
     """What a word's state depends on, and so what its weight can say about the word."""
     ids = np.array([[5, 4, 3, 2, 6, 7, 8]])
     changed = ids.copy()
@@ -119,22 +118,15 @@ def test_a_convolution_reads_its_neighbours_and_an_lstm_the_whole_text() -> None
         assert np.flatnonzero(moved > 1e-7).tolist() == list(range(reached)), encoder
 
 
-@pytest.mark.parametrize("kernel_size", [1, 3])
-@pytest.mark.parametrize("num_layers", [1, 2])
-def test_gates_read_words_and_open_gates_over_a_convolution_change_nothing(
-    kernel_size: int, num_layers: int
-) -> None:
+def test_gates_read_words_and_open_gates_over_a_convolution_change_nothing():
     """With every gate open, the model is the one with soft attention over the same states."""
-    options = {"kernel_size": kernel_size, "num_layers": num_layers}
+    options = {"kernel_size": 3, "num_layers": 2}
     gated = make("convolution", attention_options={**OPTIONS["gated"], "threshold": 0.0}, **options)
     soft = make("soft", encoder="convolution", units=6, **options)
     attention = gated.get_layer("attention")
     soft.embedding.set_weights(gated.embedding.get_weights())
-    for number in range(num_layers - 1):
-        name = f"convolution_{number}"
-        soft.get_layer(name).set_weights(gated.get_layer(name).get_weights())
-    last = soft.get_layer(f"convolution_{num_layers - 1}")
-    last.set_weights(attention.convolution.get_weights())
+    soft.get_layer("convolution_0").set_weights(gated.get_layer("convolution_0").get_weights())
+    soft.get_layer("convolution_1").set_weights(attention.convolution.get_weights())
     soft.get_layer("attention").kernel.assign(attention.kernel)
     soft.get_layer("logits").set_weights(gated.get_layer("logits").get_weights())
     found, expected = gated.explain(IDS), soft.explain(IDS)
@@ -145,24 +137,14 @@ def test_gates_read_words_and_open_gates_over_a_convolution_change_nothing(
         assert tuple(words.shape) == (RECURRENT["embedding_dim"], OPTIONS["gated"]["units"])
 
 
-def test_last_states_come_from_both_ends() -> None:
-    """Without attention, a change at either end of a long text reaches the logits."""
-    model = make("none")
-    base = logits(model, IDS[:1])
-    for position in (0, -1):
-        changed = IDS[:1].copy()
-        changed[0, position] = 9
-        assert np.abs(logits(model, changed) - base).max() > 1e-4
-
-
-def test_embedding_that_is_not_trained_stays() -> None:
+def test_embedding_that_is_not_trained_stays():
     model = make("soft", train_embedding=False)
     assert model.embedding.embeddings.path not in {
         variable.path for variable in model.trainable_variables
     }
 
 
-def test_logits_are_float32_in_half_precision() -> None:
+def test_logits_are_float32_in_half_precision():
     for kind in ("gated", "transformer_coda"):
         model = make(kind, dtype="mixed_bfloat16")
         assert model.compute_dtype == "bfloat16" and model(IDS).dtype == "float32"
@@ -178,6 +160,6 @@ def test_logits_are_float32_in_half_precision() -> None:
         ("transformer", {"num_heads": 3}, "must be divisible by `num_heads`"),
     ],
 )
-def test_arguments_out_of_range(kind: str, changed: dict[str, Any], message: str) -> None:
+def test_arguments_out_of_range(kind, changed, message):
     with pytest.raises(ValueError, match=message):
         make(kind, **changed)

@@ -1,7 +1,7 @@
 import keras
 import numpy as np
 import pytest
-from test_writers import ADAPTIVE, BLOCKS, B, S, T, V
+from test_writers import ADAPTIVE, BLOCKS, B, S, T
 from test_writers import ids as ids_of
 from tools import to_numpy
 
@@ -91,20 +91,6 @@ def test_pondering_costs_in_training_only():
     wider = {name: np.pad(value, ((0, 0), (0, 3))) for name, value in inputs.items()}
     model(wider, training=True)
     np.testing.assert_allclose([float(loss) for loss in model.losses], padded, rtol=1e-5)
-
-
-def test_one_table_embeds_and_predicts():
-    model = Transformer(**BLOCKS)
-    tables = [w for w in model.trainable_weights if V in w.shape]
-    assert len(tables) == 1 and tuple(tables[0].shape) == (V, BLOCKS["hidden_dim"])
-
-
-def test_a_template_layer_survives_save_and_load(tmp_path):
-    template = keras.layers.MultiHeadAttention(num_heads=3, key_dim=2)
-    model = Transformer(**{**BLOCKS, "num_heads": None}, attention=template)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(to_numpy(model(ids())), to_numpy(loaded(ids())))
 
 
 def test_named_sizes_are_tensor2tensors():

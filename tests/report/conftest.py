@@ -1,14 +1,12 @@
 """The browser for the page tests, started once."""
 
 import os
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
+def browser():
     from in_browser import CHROMIUM, playwright
 
     with playwright.sync_playwright() as driver:

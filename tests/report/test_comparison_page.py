@@ -1,6 +1,5 @@
 """The page of a comparison in the browser: verdicts, both charts, matrices side by side."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,7 +34,7 @@ def comparison() -> Comparison:
     return Comparison("classify on letters", "accuracy", entries, examples=[shown])
 
 
-def test_verdicts_charts_and_matrices(browser: Any, tmp_path: Path) -> None:
+def test_verdicts_charts_and_matrices(browser, tmp_path):
     made = comparison()
     file = tmp_path / "comparison.html"
     file.write_text(made.to_html(), encoding="utf-8")
@@ -54,7 +53,7 @@ def test_verdicts_charts_and_matrices(browser: Any, tmp_path: Path) -> None:
     opened.check_quiet()
 
 
-def test_side_by_side_takes_the_weights_of_each_attention() -> None:
+def test_side_by_side_takes_the_weights_of_each_attention():
     shown = side_by_side("a b c", {name: example(name) for name in ("softmax", "coda")})
     (only,) = shown.maps
     assert only.name == "block/attention" and [p.title for p in only.panels] == ["softmax", "coda"]

@@ -5,7 +5,7 @@ import pytest
 
 from keras_quasiattn.attention.probe import AttentionMap, probe, with_sequences
 from keras_quasiattn.core.recording import Recorded
-from keras_quasiattn.layers import AttentionConflict, MultiHeadCoDA
+from keras_quasiattn.layers import AttentionConflict
 from keras_quasiattn.report.figures import heat_map
 from keras_quasiattn.report.heat_maps import (
     Example,
@@ -27,7 +27,7 @@ def one(
     return AttentionMap(layer, "Kind", call, {"weights": Recorded(matrix, visible, "M")})
 
 
-def test_an_axis_has_the_tokens_of_its_owner() -> None:
+def test_an_axis_has_the_tokens_of_its_owner():
     lengths = {"first": 4, "second": 3}
     for rows, columns, expected in (
         (4, 3, (FIRST, SECOND)),
@@ -46,7 +46,7 @@ def test_an_axis_has_the_tokens_of_its_owner() -> None:
         )
 
 
-def test_of_two_sides_of_one_length_rows_take_the_first() -> None:
+def test_of_two_sides_of_one_length_rows_take_the_first():
     tokens = {"first": ["a", "b"], "second": ["v", "w"]}
     owned = with_sequences([one(np.zeros((1, 2, 2)))], {"first": 2, "second": 2})
     (shown,) = heat_maps(owned, tokens)
@@ -59,7 +59,7 @@ def test_of_two_sides_of_one_length_rows_take_the_first() -> None:
     assert shown.panels[0].columns == ["1", "2", "3", "4", "5", "6"]
 
 
-def test_masked_pairs_and_pooled_sequences() -> None:
+def test_masked_pairs_and_pooled_sequences():
     seen = one(np.ones((2, 3)), np.array([[1, 1, 0], [1, 0, 0]], bool))
     # The batch axis of a pooled sequence is not a sequence axis.
     owned = with_sequences([seen], {"batch": 2, "first": 3})
@@ -69,12 +69,12 @@ def test_masked_pairs_and_pooled_sequences() -> None:
     np.testing.assert_array_equal(panel.values, [[[1, np.nan, np.nan]]])
 
 
-def test_heads_and_free_axes_become_heads() -> None:
+def test_heads_and_free_axes_become_heads():
     (shown,) = heat_maps([one(np.zeros((1, 5, 2, 4, 3)))], {})
     assert shown.panels[0].values.shape == (10, 4, 3) and shown.heads == 10
 
 
-def test_attention_and_conflict_of_one_pair_stand_side_by_side() -> None:
+def test_attention_and_conflict_of_one_pair_stand_side_by_side():
     layer = AttentionConflict(2, name="both")
     u, v = np.ones((1, 3, 2), "float32"), np.ones((1, 2, 2), "float32")
     layer([u, v])
@@ -83,16 +83,7 @@ def test_attention_and_conflict_of_one_pair_stand_side_by_side() -> None:
     assert ["AlignmentAttention" in panel.title for panel in shown.panels] == [True, False]
 
 
-def test_factors_of_a_head_stand_beside_m() -> None:
-    layer = MultiHeadCoDA(num_heads=2, key_dim=2)
-    x = np.random.default_rng(0).normal(size=(1, 3, 4)).astype("float32")
-    layer(x, x)
-    (shown,) = heat_maps(probe(layer, x, x)[1], {})
-    similarity, gate, weights = shown.panels
-    np.testing.assert_allclose(similarity.values * gate.values, weights.values, atol=1e-6)
-
-
-def test_answers_bring_their_maps() -> None:
+def test_answers_bring_their_maps():
     weights = {
         "weights_first": [[0.1, 0.9], [0.5, 0.5], [1, 0]],
         "weights_second": [[0.2, 0.3, 0.5], [0, 0, 1]],
@@ -111,7 +102,7 @@ def test_answers_bring_their_maps() -> None:
     assert from_answer({"tokens": FIRST, "weights": [0.1, 0.2, 0.7], "label": "a"}) == []
 
 
-def test_large_maps_share_cells_within_the_budget() -> None:
+def test_large_maps_share_cells_within_the_budget():
     maps = heat_maps([one(np.zeros((1, 4, 30, 50), "float32"))], {})
     block = block_size([Example("", "", maps)], budget=3000)
     cells = [pooled(values, block) for values in maps[0].panels[0].values]
@@ -121,7 +112,7 @@ def test_large_maps_share_cells_within_the_budget() -> None:
     assert block_size([Example("", "", maps)]) == 1
 
 
-def test_values_survive_the_page_to_four_digits() -> None:
+def test_values_survive_the_page_to_four_digits():
     values = np.random.default_rng(0).normal(size=(9, 7))
     data, factor = encoded(values)
     import base64
@@ -131,7 +122,7 @@ def test_values_survive_the_page_to_four_digits() -> None:
     assert encoded(np.zeros((1, 1)))[1] > 0
 
 
-def test_control_characters_and_long_tokens_spoilt_the_figure() -> None:
+def test_control_characters_and_long_tokens_spoilt_the_figure():
     tokens = ["a\x07\x1b[0m", "\udcff", "x" * 10_000]
     answer = {
         "first_tokens": tokens,
@@ -149,7 +140,7 @@ def test_control_characters_and_long_tokens_spoilt_the_figure() -> None:
     ("largest", "limit"),
     [(0.04, 0.05), (0.05, 0.05), (0.9, 1.0), (1.000001, 1.0), (1.2, 2.0), (3e-4, 5e-4), (0, 1.0)],
 )
-def test_small_weights_looked_blank(largest: float, limit: float) -> None:
+def test_small_weights_looked_blank(largest, limit):
     values = np.array([[[largest, np.nan]], [[-largest / 2, 0]]])
     panel = Panel("M", values, [""], ["a", "b"])
     assert panel.limit == limit
@@ -157,12 +148,12 @@ def test_small_weights_looked_blank(largest: float, limit: float) -> None:
     assert f"colours to ±{limit:g}" in drawn.caption
 
 
-def test_a_matrix_without_a_visible_pair_has_a_scale() -> None:
+def test_a_matrix_without_a_visible_pair_has_a_scale():
     assert Panel("M", np.full((1, 2, 2), np.nan), ["a", "b"], ["a", "b"]).limit == 1.0
     assert Panel("M", np.zeros((1, 0, 0)), [], []).limit == 1.0
 
 
-def test_the_matrix_of_a_translation_has_its_pieces() -> None:
+def test_the_matrix_of_a_translation_has_its_pieces():
     (shown,) = from_answer(
         {
             "answer": "x y",

@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -47,17 +46,17 @@ def made(file: Path, said: str, rows: list[str], columns: list[str]) -> Path:
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def small(tmp_path_factory):
     return made(tmp_path_factory.mktemp("page") / "page.html", EVIL, ROWS, COLUMNS)
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def plain(tmp_path_factory):
     rows, columns = ["a", "man", "plays", "a", "guitar"], ["nobody", "is", "making", "any", "music"]
     return made(tmp_path_factory.mktemp("page") / "plain.html", "guitar", rows, columns)
 
 
-def test_pickers_and_hover(browser: Any, small: Path) -> None:
+def test_pickers_and_hover(browser, small):
     opened = Opened(browser, small)
     tab = opened.page
     assert [tab.inner_text(f"figure.panel >> nth={n} >> figcaption") for n in range(3)] == [
@@ -95,7 +94,7 @@ def test_pickers_and_hover(browser: Any, small: Path) -> None:
     opened.check_quiet()
 
 
-def test_keyboard(browser: Any, small: Path) -> None:
+def test_keyboard(browser, small):
     opened = Opened(browser, small)
     tab = opened.page
     visited = []
@@ -125,7 +124,7 @@ def test_keyboard(browser: Any, small: Path) -> None:
     opened.check_quiet()
 
 
-def test_texts_never_run_as_markup(browser: Any, small: Path) -> None:
+def test_texts_never_run_as_markup(browser, small):
     opened = Opened(browser, small)
     assert opened.page.title() == f"Report {EVIL}"
     assert opened.text(".tokens span >> nth=0") == EVIL
@@ -141,7 +140,7 @@ def test_texts_never_run_as_markup(browser: Any, small: Path) -> None:
     opened.check_quiet()
 
 
-def test_a_notebook_frame_draws(browser: Any, tmp_path: Path) -> None:
+def test_a_notebook_frame_draws(browser, tmp_path):
     file = tmp_path / "notebook.html"
     file.write_text(
         AttentionView([HeatMap("layer", panels(ROWS, COLUMNS, 2))], EVIL)._repr_html_(),
@@ -170,7 +169,7 @@ CONTRAST = """(selector) => {
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_readable_in_both_schemes(browser: Any, plain: Path, scheme: str) -> None:
+def test_readable_in_both_schemes(browser, plain, scheme):
     opened = Opened(browser, plain, scheme)
     for selector in (
         "h1",
@@ -200,7 +199,7 @@ def test_readable_in_both_schemes(browser: Any, plain: Path, scheme: str) -> Non
 
 
 @pytest.mark.long
-def test_2000_tokens_and_16_heads(browser: Any, tmp_path: Path) -> None:
+def test_2000_tokens_and_16_heads(browser, tmp_path):
     tokens = [f"token{number}" for number in range(2000)]
     text = {
         **ANSWER,

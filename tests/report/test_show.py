@@ -1,8 +1,6 @@
 import html
 import re
 import sys
-from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
@@ -23,7 +21,7 @@ A, B = np.ones((2, 2, 4), "float32"), np.ones((2, 3, 4), "float32")
 TOKENS = [["<b>", "?"], ["it", "was", "she"]]
 
 
-def test_a_notebook_gets_a_frame_with_the_whole_page(tmp_path: Path) -> None:
+def test_a_notebook_gets_a_frame_with_the_whole_page(tmp_path):
     view = keras_quasiattn.report.show(layers.CoDA(name="coda"), [A, B], tokens=TOKENS, title="<i>")
     frame = view._repr_html_()
     (attribute,) = re.findall(r'srcdoc="([^"]*)"', frame)
@@ -37,7 +35,7 @@ def test_a_notebook_gets_a_frame_with_the_whole_page(tmp_path: Path) -> None:
     assert view.figure().png.startswith(b"\x89PNG") and b"was" in view.figure().light
 
 
-def test_every_attention_layer_of_a_model_is_shown() -> None:
+def test_every_attention_layer_of_a_model_is_shown():
     x = keras.Input((None, 4))
     attended = layers.MultiHeadCoDA(num_heads=2, key_dim=2, name="coda")(x, x)
     model = keras.Model(x, layers.GatedAttention(units=2, name="gated")(attended))
@@ -46,7 +44,7 @@ def test_every_attention_layer_of_a_model_is_shown() -> None:
     assert [panel.title for panel in second.panels] == ["gates", "weights"]
 
 
-def test_a_model_stands_beside_its_swapped_copy() -> None:
+def test_a_model_stands_beside_its_swapped_copy():
     ids = keras.Input((None,), dtype="int32")
     x = keras.layers.Embedding(9, 4, mask_zero=True)(ids)
     before = keras.Model(ids, keras.layers.MultiHeadAttention(2, 2, name="attention")(x, x))
@@ -66,7 +64,7 @@ def test_a_model_stands_beside_its_swapped_copy() -> None:
     assert all(name in keras_quasiattn.report.AttentionView(maps, "both").html() for name in names)
 
 
-def test_a_layer_without_attention_is_refused() -> None:
+def test_a_layer_without_attention_is_refused():
     with pytest.raises(ValueError, match="must contain an attention layer of keras_quasiattn"):
         keras_quasiattn.report.show(keras.layers.Dense(2), A)
     for wrong in (None, A, keras.layers.Dense):
@@ -82,12 +80,12 @@ def test_a_layer_without_attention_is_refused() -> None:
         ([[]], r"`tokens\[0\]` .* Received: 0 tokens"),
     ],
 )
-def test_tokens_of_another_length_became_numbers(tokens: list[list[str]], message: str) -> None:
+def test_tokens_of_another_length_became_numbers(tokens, message):
     with pytest.raises(ValueError, match=message):
         keras_quasiattn.report.show(layers.CoDA(name="coda"), [A, B], tokens=tokens)
 
 
-def test_tokens_of_another_length_are_refused_by_every_kind_of_layer() -> None:
+def test_tokens_of_another_length_are_refused_by_every_kind_of_layer():
     x = keras.Input((None, 4))
     attended = keras.layers.MultiHeadAttention(2, 2)(x, x)
     kinds = {
@@ -102,13 +100,13 @@ def test_tokens_of_another_length_are_refused_by_every_kind_of_layer() -> None:
 
 
 @pytest.mark.parametrize("tokens", ["who", ["who", "are"], {"x": ["a", "b", "c"]}, [3], [b"who"]])
-def test_a_word_in_place_of_a_list_was_shown_letter_by_letter(tokens: Any) -> None:
+def test_a_word_in_place_of_a_list_was_shown_letter_by_letter(tokens):
     x = np.ones((1, 3, 4), "float32")
     with pytest.raises(ValueError, match="`tokens` must be a list for each sequence, such as"):
         keras_quasiattn.report.show(layers.MultiHeadCoDA(1, 4), x, x, tokens=tokens)
 
 
-def test_ids_and_bytes_are_tokens_too() -> None:
+def test_ids_and_bytes_are_tokens_too():
     x = np.ones((1, 3, 4), "float32")
     layer = layers.MultiHeadCoDA(1, 4)
     for tokens, shown in (
@@ -120,13 +118,13 @@ def test_ids_and_bytes_are_tokens_too() -> None:
 
 
 @pytest.mark.parametrize("index", [2, -3, 0.5, "0"])
-def test_an_example_beyond_the_batch_was_the_last_one(index: Any) -> None:
+def test_an_example_beyond_the_batch_was_the_last_one(index):
     x = np.ones((2, 3, 4), "float32")
     with pytest.raises(ValueError, match="`index` must be the number of an example in the batch"):
         keras_quasiattn.report.show(layers.MultiHeadCoDA(1, 4), x, x, index=index)
 
 
-def test_what_is_missing_is_named_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_missing_is_named_when_it_is_needed(monkeypatch):
     view = keras_quasiattn.report.show(layers.CoDA(name="coda"), [A, B])
     for module, use in (("jinja2", view.html), ("matplotlib", lambda: view.figure().png)):
         monkeypatch.setitem(sys.modules, module, None)
@@ -136,7 +134,7 @@ def test_what_is_missing_is_named_when_it_is_needed(monkeypatch: pytest.MonkeyPa
             use()
 
 
-def test_sequences_without_positions_are_refused() -> None:
+def test_sequences_without_positions_are_refused():
     layer, x = layers.MultiHeadCoDA(2, 4), np.ones((1, 3, 8), "float32")
     layer(x, x)
     with pytest.raises(ValueError, match=r"at least one position. Received: .*\(1, 2, 0, 3\)"):

@@ -8,7 +8,7 @@ ANSWER = {
 }
 
 
-def test_gates_weights_and_bars() -> None:
+def test_gates_weights_and_bars():
     lines = token_table(
         {**ANSWER, "gates": [True, True, False], "weights": [0.8, 0.2, 0.0]}
     ).splitlines()
@@ -20,7 +20,7 @@ def test_gates_weights_and_bars() -> None:
     ]
 
 
-def test_without_gates_and_without_weights() -> None:
+def test_without_gates_and_without_weights():
     assert (
         token_table({**ANSWER, "weights": [0.0, -1.0, 0.5]}).splitlines()[2]
         == f"  -1.000 shot  {'#' * 30}"
@@ -28,11 +28,11 @@ def test_without_gates_and_without_weights() -> None:
     assert token_table(ANSWER).splitlines() == ["b 0.750", "  who", "  shot", "  ?"]
 
 
-def test_text_without_tokens() -> None:
+def test_text_without_tokens():
     assert token_table({**ANSWER, "tokens": [], "gates": [], "weights": []}) == "b 0.750"
 
 
-def test_an_escape_in_a_class_name_reached_the_terminal() -> None:
+def test_an_escape_in_a_class_name_reached_the_terminal():
     answer = {
         "label": "\x1b[2J",
         "classes": ["\x1b[2J"],

@@ -32,7 +32,7 @@ def row(*candidates: str) -> dict[str, Any]:
         {"inputs": {"question": ["q", "q"], "candidates": [["a", "b"], ["c", ""]], "x": 1}},
     ],
 )
-def test_rows_and_columns_of_equal_lists(request_: Any) -> None:
+def test_rows_and_columns_of_equal_lists(request_):
     made = tensors_of(request_, RANK)
     assert made["question"].tolist() == [b"q", b"q"]
     assert made["candidates"].tolist() == [[b"a", b"b"], [b"c", b""]]
@@ -48,7 +48,7 @@ def test_rows_and_columns_of_equal_lists(request_: Any) -> None:
         ({"inputs": [[]]}, IDS, [[]]),
     ],
 )
-def test_one_input_needs_no_name(request_: Any, specs: Any, expected: Any) -> None:
+def test_one_input_needs_no_name(request_, specs, expected):
     (made,) = tensors_of(request_, specs).values()
     assert made.tolist() == expected
 
@@ -63,14 +63,12 @@ def test_one_input_needs_no_name(request_: Any, specs: Any, expected: Any) -> No
             r"Failed to process element: 1 key: candidates of 'instances' list. "
             r"Error: .*Expecting tensor size: 3 but got: 2",
         ),
-        ({"instances": [[[1, 2]], [1, 2]]}, IDS, r"element: 1 .*Expecting shape \(1, 2\) but got"),
         (
             {"inputs": {"question": ["q", "q"], "candidates": [["a", "b"], ["c"]]}},
             RANK,
             "Encountered list at unexpected size: 1 at level: 1 expected size: 2",
         ),
         ({"inputs": [[1], 2]}, IDS, "JSON Value: 2 found at incorrect level: 2 .* level: 2"),
-        ({"inputs": [1, [2]]}, IDS, "Encountered list at unexpected level: 1 expected < 1"),
         (
             {"instances": [row("a"), {"question": "q"}]},
             RANK,
@@ -86,17 +84,14 @@ def test_one_input_needs_no_name(request_: Any, specs: Any, expected: Any) -> No
         ({"inputs": ["a"], "instances": ["a"]}, TEXT, "only one of 'inputs' or 'instances'"),
         ({}, TEXT, "only one of 'inputs' or 'instances'"),
         ({"inputs": ["1"]}, {"n": tf.TensorSpec((None,), tf.int32)}, "not of expected type: int32"),
-        ({"inputs": [1.5]}, {"n": tf.TensorSpec((None,), tf.int32)}, "not of expected type: int32"),
-        ({"inputs": [True]}, {"n": tf.TensorSpec((None,), tf.int32)}, "not of expected type: int3"),
         ({"inputs": [2**31]}, {"n": tf.TensorSpec((None,), tf.int32)}, "not of expected type: int"),
         ({"inputs": [3]}, TEXT, "not of expected type: string"),
-        ({"inputs": [None]}, TEXT, "not of expected type: string"),
         ({"inputs": [{"b64": "?"}]}, TEXT, "Unable to base64 decode"),
         ({"inputs": [{"b65": "a"}]}, TEXT, "not formatted correctly for base64 data"),
     ],
 )
 def test_rows_of_unequal_lists_and_other_types_are_refused_in_the_servers_words(
-    request_: Any, specs: Any, message: str
-) -> None:
+    request_, specs, message
+):
     with pytest.raises(ValueError, match=message):
         tensors_of(request_, specs)

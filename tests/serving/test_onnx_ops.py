@@ -1,7 +1,6 @@
 """tf2onnx left ops such as Erfc, of a GELU that is not approximated, in files that never loaded."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -36,9 +35,7 @@ def elementwise(function: Callable[[Any], Any]) -> keras.Model:
     ],
     ids=["gelu", "celu", "erfc", "expm1", "log1p", "logaddexp"],
 )
-def test_onnx_has_a_formula_for_what_tf2onnx_lacks(
-    function: Callable[[Any], Any], tmp_path: Path
-) -> None:
+def test_onnx_has_a_formula_for_what_tf2onnx_lacks(function, tmp_path):
     import onnxruntime
 
     model = elementwise(function)
@@ -53,7 +50,7 @@ def test_onnx_has_a_formula_for_what_tf2onnx_lacks(
 
 
 @pytest.mark.parametrize("inside", [False, True], ids=["alone", "in a loop"])
-def test_an_op_without_a_formula_is_named(inside: bool, tmp_path: Path) -> None:
+def test_an_op_without_a_formula_is_named(inside, tmp_path):
     def loop(x: Any) -> Any:
         return ops.while_loop(lambda y: ops.max(y) < 0.9, lambda y: (y + ops.i0(y),), [x])[0]
 

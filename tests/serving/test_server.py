@@ -10,9 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import grpc
 import numpy as np
@@ -20,7 +18,7 @@ import pytest
 import requests
 import tiny_mlu
 
-from keras_quasiattn.serving.warm_up import RecordedRequest, read_warm_up
+from keras_quasiattn.serving.warm_up import read_warm_up
 
 EXAMPLES = tiny_mlu.ROOT / "examples" / "serving"
 BENCHMARKS = tiny_mlu.ROOT / "benchmarks" / "serving"
@@ -46,7 +44,7 @@ def free_ports() -> list[int]:
 
 
 @pytest.fixture(scope="module")
-def server(mlu_saved_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(mlu_saved_model, tmp_path_factory):
     folder, (port, rest_port) = mlu_saved_model.parents[1], free_ports()
     real = shutil.which("tensorflow_model_server")
     name, log = mlu_saved_model.parent.name, tmp_path_factory.mktemp("server") / "log"
@@ -77,11 +75,11 @@ def server(mlu_saved_model: Path, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 @pytest.fixture(scope="module")
-def records(mlu_saved_model: Path) -> list[RecordedRequest]:
+def records(mlu_saved_model):
     return read_warm_up(mlu_saved_model)
 
 
-def test_grpc_answers_as_recorded(server: Server, records: list[RecordedRequest]) -> None:
+def test_grpc_answers_as_recorded(server, records):
     client = GrpcClient(server.grpc, timeout=180)
     for record in records:
         answer = client.predict("run", record.inputs, record.signature)
@@ -93,7 +91,7 @@ def test_grpc_answers_as_recorded(server: Server, records: list[RecordedRequest]
     client.close()
 
 
-def test_rest_answers_as_recorded(server: Server, records: list[RecordedRequest]) -> None:
+def test_rest_answers_as_recorded(server, records):
     client = RestClient(server.rest, timeout=180)
     texts, ids = records[0], records[2]
     asked = {
@@ -135,8 +133,8 @@ IDS = {"text_ids": np.ones((2, 3), np.int32), "text_lengths": np.ones((3,), np.i
     ],
 )  # fmt: skip
 def test_malformed_request_is_refused_in_clear_words(
-    model: str, inputs: Any, signature: str, code: str, message: str, server: Server
-) -> None:
+    model, inputs, signature, code, message, server
+):
     client = GrpcClient(server.grpc, timeout=180)
     with pytest.raises(grpc.RpcError, match=message) as caught:
         client.predict(model, inputs, signature)
@@ -156,12 +154,12 @@ def test_malformed_request_is_refused_in_clear_words(
         ("v2/none", b"{}"),
     ],
 )
-def test_malformed_rest_request(path: str, content: bytes, server: Server) -> None:
+def test_malformed_rest_request(path, content, server):
     response = requests.post(f"{server.rest}/{path}", data=content, timeout=180)
     assert 400 <= response.status_code < 500 and response.json()["error"]
 
 
-def test_rows_of_unequal_lists_are_refused_as_the_server_does(server: Server) -> None:
+def test_rows_of_unequal_lists_are_refused_as_the_server_does(server):
     ids = [[3, 4, 5], [3, 4]]
     rows = [{"text_ids": one, "text_lengths": len(one)} for one in ids]
     asked = {"signature_name": "token_ids", "instances": rows}
@@ -173,7 +171,7 @@ def test_rows_of_unequal_lists_are_refused_as_the_server_does(server: Server) ->
     assert len(response.json()["predictions"]) == 2, response.text
 
 
-def test_client_without_a_server_ends_in_one_line() -> None:
+def test_client_without_a_server_ends_in_one_line():
     port, _ = free_ports()
     for script, address in (("ask_grpc.py", ""), ("ask_rest.py", "http://")):
         command = [sys.executable, str(EXAMPLES / script), "run", "text=x", "--timeout=1"]
@@ -183,7 +181,7 @@ def test_client_without_a_server_ends_in_one_line() -> None:
         assert ended.stderr.splitlines()[-1].startswith(f"{script}: ")
 
 
-def test_load_with_hostile_requests_disturbs_no_other(server: Server) -> None:
+def test_load_with_hostile_requests_disturbs_no_other(server):
     command = [sys.executable, str(BENCHMARKS / "load.py"), "run", f"--server={server.grpc}"]
     command += ["--requests=400", "--hostile=0.2", f"--pid={server.pid}", "--timeout=60"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=540)

@@ -11,7 +11,7 @@ def names(folder: Path) -> list[tuple[str, str]]:
     return [(model.name, model.base_path) for model in read_models(folder).model_config_list.config]
 
 
-def test_every_model_is_named_once(tmp_path: Path) -> None:
+def test_every_model_is_named_once(tmp_path):
     for name in ("trec", "arithmetic", "trec"):
         add_model(tmp_path, name)
     assert names(tmp_path) == [("trec", "/models/trec"), ("arithmetic", "/models/arithmetic")]
@@ -20,7 +20,7 @@ def test_every_model_is_named_once(tmp_path: Path) -> None:
     assert "\npad_variable_length_inputs: true\n" in (tmp_path / BATCHING).read_text()
 
 
-def test_what_a_person_has_set_stays(tmp_path: Path) -> None:
+def test_what_a_person_has_set_stays(tmp_path):
     (tmp_path / BATCHING).write_text("max_batch_size { value: 7 }")
     (tmp_path / MODELS).write_text(
         "model_config_list { config { name: 'trec' base_path: '/srv/trec' "
@@ -34,7 +34,7 @@ def test_what_a_person_has_set_stays(tmp_path: Path) -> None:
     assert (tmp_path / BATCHING).read_text() == "max_batch_size { value: 7 }"
 
 
-def test_exports_at_the_same_time_are_all_named(tmp_path: Path) -> None:
+def test_exports_at_the_same_time_are_all_named(tmp_path):
     wanted = [f"model{number}" for number in range(12)]
     threads = [threading.Thread(target=add_model, args=(tmp_path, name)) for name in wanted]
     for thread in threads:
@@ -45,7 +45,7 @@ def test_exports_at_the_same_time_are_all_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"models: 3", b"\xff\xfe"])
-def test_damaged_file_is_named_and_kept(content: bytes, tmp_path: Path) -> None:
+def test_damaged_file_is_named_and_kept(content, tmp_path):
     (tmp_path / MODELS).write_bytes(content)
     with pytest.raises(
         UserError, match=f"{tmp_path}/models.config is not a valid ModelServerConfig"

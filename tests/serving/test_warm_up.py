@@ -1,5 +1,4 @@
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,7 +25,7 @@ RECORDS = [
 ]
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_what_is_written_is_read(tmp_path):
     write_warm_up(tmp_path, "mine", RECORDS)
     for got, expected in zip(read_warm_up(tmp_path), RECORDS, strict=True):
         assert got.signature == expected.signature
@@ -37,7 +36,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
                 assert values[name].dtype == array.dtype
 
 
-def test_the_requests_are_as_a_server_takes_them(tmp_path: Path) -> None:
+def test_the_requests_are_as_a_server_takes_them(tmp_path):
     from tensorflow_serving.apis import prediction_log_pb2
 
     write_warm_up(tmp_path, "mine", RECORDS)
@@ -52,7 +51,7 @@ def test_the_requests_are_as_a_server_takes_them(tmp_path: Path) -> None:
     assert str(WARM_UP) == "assets.extra/tf_serving_warmup_requests"
 
 
-def test_version_without_requests(tmp_path: Path) -> None:
+def test_version_without_requests(tmp_path):
     with pytest.raises(
         UserError, match="has no assets.extra/tf_serving_warmup_requests to compare with: export"
     ):
@@ -60,7 +59,7 @@ def test_version_without_requests(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"not a record", None])
-def test_damaged_file(content: bytes | None, tmp_path: Path) -> None:
+def test_damaged_file(content, tmp_path):
     write_warm_up(tmp_path, "mine", RECORDS)
     file = tmp_path / WARM_UP
     file.write_bytes(file.read_bytes()[:-5] if content is None else content)
@@ -68,13 +67,13 @@ def test_damaged_file(content: bytes | None, tmp_path: Path) -> None:
         read_warm_up(tmp_path)
 
 
-def test_requests_without_an_answer(tmp_path: Path) -> None:
+def test_requests_without_an_answer(tmp_path):
     write_warm_up(tmp_path, "mine", [RECORDS[0]._replace(answer={})])
     with pytest.raises(UserError, match="has no recorded request, or one without an answer"):
         read_warm_up(tmp_path)
 
 
-def test_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_is_named(monkeypatch):
     need_serving_api()
     monkeypatch.setitem(sys.modules, "tensorflow_serving.config.model_server_config_pb2", None)
     with pytest.raises(UserError, match=r"pip install 'keras-quasiattn\[serving\]'"):
