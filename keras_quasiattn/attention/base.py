@@ -17,7 +17,7 @@ from keras_quasiattn.attention import by_rows
 from keras_quasiattn.core import recording
 from keras_quasiattn.core.arguments import check, check_options, is_number
 from keras_quasiattn.core.backend import runs_op_by_op
-from keras_quasiattn.core.masks import as_boolean_mask, causal_mask, combine_masks, pair_mask
+from keras_quasiattn.core.masks import Mask, as_boolean_mask, causal_mask, combine_masks, pair_mask
 from keras_quasiattn.core.randomness import drop_weights
 from keras_quasiattn.core.score_bias import (
     add_score_bias,
@@ -72,8 +72,7 @@ class Attention:
             queries must then be hidden although no weight depends on them.
         rows_are_independent: whether the weights of a query depend on no other query. `attend` may
             then be called for one tile of queries at a time.
-        needs_one_projection: whether both sequences need the same projection, because features are
-            subtracted from each other.
+        needs_one_projection: whether both sequences need one projection, to subtract features.
         pair_score_count: number of weight matrices that `pair` returns.
         pair_has_distance: whether `pair` also takes `distance_a` and `distance_b`, the features
             that a distance between the sequences compares.
@@ -125,7 +124,7 @@ class Attention:
         query: Tensor,
         key: Tensor,
         value: Tensor,
-        mask: Tensor | None,
+        mask: Mask,
         *,
         learned: dict[str, Any],
         scale: float = 1.0,
@@ -152,8 +151,8 @@ class Attention:
         self,
         a: Tensor,
         b: Tensor,
-        mask_a: Tensor | None,
-        mask_b: Tensor | None,
+        mask_a: Mask,
+        mask_b: Mask,
         *,
         value_a: Tensor,
         value_b: Tensor,
@@ -173,8 +172,7 @@ class Attention:
             **options: `learned` and `scale`, as for `attend`.
 
         Returns:
-            (B, T, V) and (B, S, V), and `pair_score_count` matrices (B, T, S) if they are
-            requested.
+            (B, T, V) and (B, S, V), and `pair_score_count` matrices (B, T, S) if requested.
         """
         options["return_scores"] = return_scores
         with recording.recording_of("first"):
@@ -239,7 +237,7 @@ class ScoreAttention(Attention):
     label: ClassVar[str] = "weights"
     low_scores_delete: ClassVar[bool] = True
 
-    def weights(self, scores: Tensor, mask: Tensor | None, learned: dict[str, Any]) -> Tensor:
+    def weights(self, scores: Tensor, mask: Mask, learned: dict[str, Any]) -> Tensor:
         """Return the weights (..., T, S), 0 where the mask is False.
 
         Args:
@@ -261,7 +259,7 @@ class ScoreAttention(Attention):
     ) -> Any:
         """Attend as the functions in `ops` do; see `dot_product_attention`."""
 
-        def weigh(scores: Tensor, mask: Tensor | None) -> Tensor:
+        def weigh(scores: Tensor, mask: Mask) -> Tensor:
             return self.weights(scores, mask, learned or {})
 
         options["low_scores_delete"] = self.low_scores_delete
@@ -272,7 +270,7 @@ class ScoreAttention(Attention):
         query: Tensor,
         key: Tensor,
         value: Tensor,
-        mask: Tensor | None,
+        mask: Mask,
         *,
         learned: dict[str, Any],
         scale: float = 1.0,
@@ -429,17 +427,9 @@ def factor_weights(
     layer: keras.layers.Layer, shape: tuple[int, ...], **values: Factor
 ) -> dict[str, Any]:
     """Add a float32 weight ≥ 0 of `shape`, initially 1, for each value that is "learned"."""
-    return {
-        name: layer.add_weight(
-            shape=shape,
-            initializer="ones",
-            constraint=keras.constraints.NonNeg(),
-            autocast=False,
-            name=name,
-        )
-        for name, value in values.items()
-        if value == "learned"
-    }
+    names = [name for name, value in values.items() if value == "learned"]
+    options: Any = {"constraint": keras.constraints.NonNeg(), "autocast": False}
+    return {name: layer.add_weight(shape, "ones", name=name, **options) for name in names}
 
 
 def factor(value: Factor, weight: Any | None, scale: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 from keras import ops
 
 from keras_quasiattn.core.backend import map_tiles, on_accelerator
-from keras_quasiattn.core.masks import combine_masks
+from keras_quasiattn.core.masks import Mask, combine_masks
 from keras_quasiattn.core.tiling import at_least_one, pad_axis, tile_count
 
 Tensor = Any
@@ -64,7 +64,7 @@ def _tiled(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    mask: Tensor | None,
+    mask: Mask,
     learned: dict[str, Any],
     bias: Tensor | None,
     is_causal: bool,

@@ -51,17 +51,15 @@ def attend_from_cache(
             new = _projected(attention, query, index)
             cache = {name: _write(cache[name], new[name], index) for name in new}
             mask = combine_masks(_seen(cache["key"], index), mask)  # (1 or B, L)
-        output, _ = attention._compute_attention(
-            attention.project_query(query, index)
-            if isinstance(attention, MultiHeadQuasiAttention)
-            else projected(attention.query_dense, query),
-            cache["key"],
-            cache["value"],
-            pair_mask(None, mask),
-            training=False,
-        )
+        is_ours = isinstance(attention, MultiHeadQuasiAttention)
+        if is_ours:
+            heads = attention.project_query(query, index)
+        else:
+            heads = projected(attention.query_dense, query)
+        stored, pairs = (cache["key"], cache["value"]), pair_mask(None, mask)
+        output, _ = attention._compute_attention(heads, *stored, pairs, training=False)
         output = projected(attention.output_dense, output)
-        if mask is not None and isinstance(attention, MultiHeadQuasiAttention):
+        if mask is not None and is_ours:
             # Otherwise rows that attended to nothing would hold the bias of the projection.
             output = zero_masked(output, ops.any(mask, axis=-1)[:, None, None])
         return output, cache
@@ -97,13 +95,8 @@ def read_into_cache(
         # Only rotations depend on the position of a query, and they need only that of the first.
         return attend_from_cache(attention, queries, 0, cache, mask)
     options = {"use_causal_mask": True, "query_mask": mask} if is_causal else {}
-    output = attention(
-        queries,
-        queries if is_causal else cache["value"],
-        value_mask=mask,
-        training=False,
-        **options,
-    )
+    values = queries if is_causal else cache["value"]
+    output = attention(queries, values, value_mask=mask, training=False, **options)
     entries = _projected(attention, queries) if is_plain else {"query": queries}
     return output, cache | {name: write_first(cache[name], entries[name]) for name in entries}
 
@@ -117,10 +110,7 @@ def write_first(store: Tensor, entries: Tensor) -> Tensor:
 
 def _has_plain_projections(attention: keras.layers.Layer) -> bool:
     """Return whether the output at each position is output_dense(attend(query, keys, values))."""
-    if (
-        not isinstance(attention, keras.layers.MultiHeadAttention)
-        or type(attention).call not in _PROJECTING
-    ):
+    if type(attention).call not in _PROJECTING:
         return False
     config = attention.get_config()
     return not config.get("use_gate") and config.get("sliding_window") is None
@@ -132,17 +122,14 @@ def _projected(
     """Return the keys, rotated, and values that a cache stores for `values` (B, L, D)."""
     if isinstance(attention, MultiHeadQuasiAttention):
         return dict(zip(("key", "value"), attention.project(values, start=start), strict=True))
-    return {
-        "key": projected(attention.key_dense, values),
-        "value": projected(attention.value_dense, values),
-    }
+    keys = projected(attention.key_dense, values)
+    return {"key": keys, "value": projected(attention.value_dense, values)}
 
 
 def _seen(store: Tensor, index: Any) -> Tensor:
     """Return a mask (1, L) that is True up to `index`."""
-    return ops.expand_dims(
-        ops.arange(ops.shape(store)[1], dtype="int32") <= ops.cast(index, "int32"), 0
-    )
+    places = ops.arange(ops.shape(store)[1], dtype="int32")
+    return ops.expand_dims(places <= ops.cast(index, "int32"), 0)
 
 
 def _write(store: Tensor, entry: Tensor, index: Any) -> Tensor:

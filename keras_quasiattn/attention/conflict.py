@@ -13,7 +13,7 @@ from keras_quasiattn.attention.softmax import attend
 from keras_quasiattn.core.arguments import check_positive_integer
 from keras_quasiattn.core.backend import tanh
 from keras_quasiattn.core.l1 import pairwise_l1
-from keras_quasiattn.core.masks import as_boolean_mask, prepare_cross_attention
+from keras_quasiattn.core.masks import Mask, as_boolean_mask, prepare_cross_attention
 from keras_quasiattn.core.tensors import (
     as_dtype,
     check_choice,
@@ -65,8 +65,7 @@ def conflict_attention(
         output (..., T, V) in the dtype of `values`, or (output, w) with w (..., T, S).
 
     Raises:
-        ValueError: an unknown difference, a float mask, a rank below 2, or lengths or feature
-            counts that do not match.
+        ValueError: an unknown difference, a float mask, a rank below 2, or sizes that differ.
 
     Example:
     >>> u, v = np.array([[[-1.0], [1.0]]]), np.array([[[-1.0], [1.0]]])
@@ -87,9 +86,8 @@ def conflict_attention(
             f"`score_kernel` must have shape ({u.shape[-1]},), one factor per feature of `u`. "
             f"Received score_kernel.shape={tuple(score_kernel.shape)}."
         )
-    result = attend(
-        _scores(u, v, score_kernel, difference), values, mask, return_scores=return_scores
-    )
+    scores = _scores(u, v, score_kernel, difference)
+    result = attend(scores, values, mask, return_scores=return_scores)
     if return_scores:
         return tuple(_broadcast_rows(x, u, difference) for x in result)
     return _broadcast_rows(result, u, difference)
@@ -133,8 +131,7 @@ def multi_head_conflict_attention(
         return_scores: also return the weights, before dropout.
 
     Returns:
-        output (..., N, T, V) in the dtype of `value`, or (output, weights) with weights
-        (..., N, T, S).
+        output (..., N, T, V) in the dtype of `value`, or that and the weights (..., N, T, S).
 
     Raises:
         ValueError: an unknown difference, a float mask, a bias without floats or of another shape,
@@ -149,9 +146,8 @@ def multi_head_conflict_attention(
 
     Source: Mitra 2019, §6.1.
     """
-    query, key, value, score_kernels = map(
-        ops.convert_to_tensor, (query, key, value, score_kernels)
-    )
+    query, key, value = map(ops.convert_to_tensor, (query, key, value))
+    score_kernels = ops.convert_to_tensor(score_kernels)
     check_features(query, key, "query", "key")
     check_lengths(key, value)
     check_dropout(dropout, dropout_seed)
@@ -244,9 +240,7 @@ class Conflict(Attention):
         layer.score_kernels = layer.add_score_kernel(shape, "score_kernels")
         return {"score_kernels": layer.score_kernels}
 
-    def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
-    ) -> Any:
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, **options: Any) -> Any:
         """Score by dot products and by conflict, and attend."""
         kernels, scale = options.pop("learned")["score_kernels"], options.pop("scale", 1.0)
         scores = _scores_of_heads(query, key, kernels, scale, self.difference)
@@ -265,9 +259,8 @@ class Conflict(Attention):
             "signed": keys * features,
         }
         sums = queries * keys * value_features
-        products = super().operations(
-            queries, keys, features, value_features, heads - self.conflict_heads
-        )
+        others = heads - self.conflict_heads
+        products = super().operations(queries, keys, features, value_features, others)
         return products + self.conflict_heads * (scores[self.difference] + sums)
 
 
@@ -283,8 +276,7 @@ class MultiHeadConflict(MultiHeadQuasiAttention):
 
     Args:
         conflict_heads: how many of the heads are conflict heads, at least 1.
-        difference: as in `layers.ConflictAttention`. With "signed", each conflict head gives every
-            query the same weights.
+        difference: as in `layers.ConflictAttention`. "signed" gives all queries the same weights.
         **arguments: as for `layers.MultiHeadQuasiAttention`.
 
     Returns:

@@ -10,7 +10,7 @@ from keras import ops
 from keras_quasiattn.attention.base import ScoreAttention, register_attention
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.core.arguments import check_number
-from keras_quasiattn.core.masks import masked_softmax, zero_masked
+from keras_quasiattn.core.masks import Mask, masked_softmax, zero_masked
 from keras_quasiattn.core.tensors import as_dtype, dot_products, per_position, project
 
 Tensor = Any
@@ -71,10 +71,8 @@ def context_guided_attention(
     sides = {"query_context": query_context, "key_context": key_context}
     sides |= {"query_gate": query_gate, "key_gate": key_gate}
     learned = {name: ops.convert_to_tensor(one) for name, one in sides.items()}
-    learned["scale"] = scale
-    return ContextGuided(alpha).compute(
-        query, key, value, mask, learned=learned, scale=scale, **options
-    )
+    learned["scale"] = options["scale"] = scale
+    return ContextGuided(alpha).compute(query, key, value, mask, learned=learned, **options)
 
 
 @dataclasses.dataclass
@@ -111,7 +109,7 @@ class ContextGuided(ScoreAttention):
             sides[f"{side}_gate"] = ops.sigmoid(per_position(x, learned[f"{side}_gate"]))
         return super().attend(query, key, *others, learned=sides, **options)
 
-    def weights(self, scores: Tensor, mask: Tensor | None, learned: dict[str, Any]) -> Tensor:
+    def weights(self, scores: Tensor, mask: Mask, learned: dict[str, Any]) -> Tensor:
         """Return the softmax of each row plus the gated term."""
         query, key = learned["query_context"], learned["key_context"]
         quasi = ops.sigmoid(as_dtype(dot_products(query, key, learned["scale"]), scores.dtype))

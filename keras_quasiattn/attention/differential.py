@@ -10,7 +10,7 @@ from keras import ops
 from keras_quasiattn.attention.base import Attention, dot_product_attention, register_attention
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.core.arguments import check_positive_integer
-from keras_quasiattn.core.masks import masked_softmax
+from keras_quasiattn.core.masks import Mask, masked_softmax
 from keras_quasiattn.core.score_bias import add_score_bias, as_score_bias
 from keras_quasiattn.core.tensors import as_dtype, compute_dtype, dot_products
 
@@ -43,8 +43,7 @@ def differential_attention(
         value: (..., S, V).
         mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
         subtracted: λ, a number or a tensor that broadcasts to (..., T, 1).
-        output_scale: if given, each output vector is divided by its root mean square, and
-            multiplied by this number.
+        output_scale: if given, each output vector is divided by its root mean square, times this.
         bias: floats that broadcast to (..., T, S), added to both products; None = no bias.
             −∞ hides the pair, as the mask does.
         return_scores: also return W, before dropout.
@@ -74,7 +73,7 @@ def differential_attention(
     other = query.shape[-1] - half
     second = dot_products(query[..., half:], key[..., half:], other**-0.5)
 
-    def weigh(scores: Tensor, mask: Tensor | None) -> Tensor:
+    def weigh(scores: Tensor, mask: Mask) -> Tensor:
         others = second
         if bias is not None:
             others = add_score_bias(second, as_score_bias(bias, second.shape), mask)
@@ -124,26 +123,20 @@ class Differential(Attention):
         """Add the four vectors of λ, which the heads share, to `layer`."""
         half = (features + 1) // 2
         sizes = {1: half, 2: features - half}
-        return {
-            f"{side}_{part}": layer.add_weight(
-                shape=(size,),
-                initializer=keras.initializers.RandomNormal(stddev=0.1),
-                autocast=False,
-                name=f"lambda_{side}_{part}",
-            )
-            for part, size in sizes.items()
-            for side in ("query", "key")
-        }
 
-    def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
-    ) -> Any:
+        def add(name: str, size: int) -> Any:
+            initializer = keras.initializers.RandomNormal(stddev=0.1)
+            return layer.add_weight((size,), initializer, autocast=False, name=f"lambda_{name}")
+
+        names = [(f"{side}_{part}", part) for part in sizes for side in ("query", "key")]
+        return {name: add(name, sizes[part]) for name, part in names}
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, **options: Any) -> Any:
         """Compute λ, and attend; the scale follows from the size of each half."""
         learned = options.pop("learned")
         options.pop("scale", None)
-        first, second = (
-            ops.exp(ops.sum(learned[f"query_{part}"] * learned[f"key_{part}"])) for part in (1, 2)
-        )
+        products = [learned[f"query_{part}"] * learned[f"key_{part}"] for part in (1, 2)]
+        first, second = (ops.exp(ops.sum(product)) for product in products)
         start = 0.8 - 0.6 * math.exp(-0.3 * (self.depth - 1))
         options |= {"subtracted": first - second + start, "output_scale": 1 - start}
         return differential_attention(query, key, value, mask, **options)

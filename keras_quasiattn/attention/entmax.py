@@ -13,7 +13,7 @@ from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.attention.sparsemax import sparse_weights
 from keras_quasiattn.core.arguments import check, check_number
 from keras_quasiattn.core.backend import maximum
-from keras_quasiattn.core.masks import as_boolean_mask, masked_softmax
+from keras_quasiattn.core.masks import Mask, as_boolean_mask, masked_softmax
 from keras_quasiattn.core.tensors import as_dtype, compute_dtype
 
 Tensor = Any
@@ -71,11 +71,8 @@ def entmax(
         up_to_two = alpha <= 2
     else:
         alpha = as_dtype(alpha, scores.dtype)
-        alpha = (
-            ops.clip(alpha, LEAST_ALPHA, 2.0)
-            if up_to_two
-            else maximum(alpha, as_dtype(LEAST_ALPHA, scores.dtype))
-        )
+        least = as_dtype(LEAST_ALPHA, scores.dtype)
+        alpha = ops.clip(alpha, LEAST_ALPHA, 2.0) if up_to_two else maximum(alpha, least)
     return sparse_weights(scores, mask, alpha, is_convex=up_to_two)
 
 
@@ -119,7 +116,7 @@ def entmax_attention(
     Source: Peters, Niculae & Martins 2019, "Sparse Sequence-to-Sequence Models", section 3.
     """
 
-    def weigh(scores: Tensor, mask: Tensor | None) -> Tensor:
+    def weigh(scores: Tensor, mask: Mask) -> Tensor:
         return entmax(scores, mask, alpha, up_to_two=up_to_two)
 
     return dot_product_attention(query, key, value, mask, weigh, "entmax weights", **options)
@@ -152,7 +149,7 @@ class Entmax(ScoreAttention):
         shape = () if heads is None else (heads, 1, 1)
         return {"alpha": layer.add_weight(shape, "zeros", autocast=False, name="alpha_logit")}
 
-    def weights(self, scores: Tensor, mask: Tensor | None, learned: dict[str, Any]) -> Tensor:
+    def weights(self, scores: Tensor, mask: Mask, learned: dict[str, Any]) -> Tensor:
         """Return the entmax of each row."""
         alpha = 1 + ops.sigmoid(learned["alpha"]) if learned else self.alpha
         return entmax(scores, mask, alpha, up_to_two=True)

@@ -9,7 +9,7 @@ from keras import ops
 from keras_quasiattn.attention.base import ScoreAttention, register_attention
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.core.backend import cumsum
-from keras_quasiattn.core.masks import masked_softmax, zero_masked
+from keras_quasiattn.core.masks import Mask, masked_softmax, zero_masked
 from keras_quasiattn.core.tensors import as_dtype, per_position
 
 Tensor = Any
@@ -68,12 +68,10 @@ class Forgetting(ScoreAttention):
     def make_weights(self, layer: Any, features: int, heads: int | None = None) -> dict[str, Any]:
         """Add u and b to `layer` for each head."""
         of_heads = () if heads is None else (heads,)
-        return {
-            "kernel": layer.add_score_kernel((features, *of_heads), "forget_kernel"),
-            "bias": layer.add_weight(
-                shape=(*of_heads, 1), initializer="zeros", autocast=False, name="forget_bias"
-            ),
-        }
+        kernel = layer.add_score_kernel((features, *of_heads), "forget_kernel")
+        shape = (*of_heads, 1)
+        bias = layer.add_weight(shape, "zeros", autocast=False, name="forget_bias")
+        return {"kernel": kernel, "bias": bias}
 
     def attend(
         self, query: Tensor, key: Tensor, *others: Any, learned: dict[str, Any], **options: Any
@@ -83,11 +81,10 @@ class Forgetting(ScoreAttention):
         gates = {"log_forget": ops.log_sigmoid(logits)}
         return super().attend(query, key, *others, learned=gates, **options)
 
-    def weights(self, scores: Tensor, mask: Tensor | None, learned: dict[str, Any]) -> Tensor:
+    def weights(self, scores: Tensor, mask: Mask, learned: dict[str, Any]) -> Tensor:
         """Return the softmax of each row of scores, lowered by the gates."""
-        gates = zero_masked(
-            ops.expand_dims(as_dtype(learned["log_forget"], scores.dtype), -2), mask
-        )
+        gates = ops.expand_dims(as_dtype(learned["log_forget"], scores.dtype), -2)
+        gates = zero_masked(gates, mask)
         backward = ops.flip(gates, axis=-1)
         lowered = ops.flip(cumsum(backward) - backward, axis=-1)
         return masked_softmax(scores + lowered, mask)

@@ -12,14 +12,15 @@ from keras_quasiattn.attention.base import ScoreAttention, for_any_length, regis
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.core.arguments import check, check_positive_integer, is_number
 from keras_quasiattn.core.backend import highest, tanh
+from keras_quasiattn.core.configured import QuantizedParts
 from keras_quasiattn.core.masks import (
+    Mask,
     as_boolean_mask,
     causal_mask,
     combine_masks,
     masked_softmax,
     zero_masked,
 )
-from keras_quasiattn.core.quantized_parts import QuantizedParts
 from keras_quasiattn.core.randomness import gumbel_noise, uniform_noise
 from keras_quasiattn.core.recording import record
 from keras_quasiattn.core.score_bias import hide_where_infinite
@@ -129,8 +130,7 @@ def hard_gates(
 
     Args:
         probability: (..., T), p in [0, 1].
-        threshold: a number, or a tensor (..., T) of uniform draws, with which the gates are draws
-            from Bernoulli(p).
+        threshold: a number, or a tensor (..., T) of uniform draws, for gates from Bernoulli(p).
         mask: boolean (or 0/1 integer) that broadcasts against `probability`; True = valid.
 
     Returns:
@@ -149,8 +149,7 @@ def hard_gates(
     probability = ops.convert_to_tensor(probability)
     dtype = compute_dtype(probability)
     probability, mask = ops.cast(probability, dtype), as_boolean_mask(mask, "mask")
-    # A probability of NaN opens its gate, because the row must become NaN, not silently lose the
-    # key.
+    # NaN opens its gate: the row must become NaN, not silently lose the key.
     gates = ops.logical_not(ops.less(probability, as_dtype(threshold, dtype)))
     if mask is not None:
         gates = ops.logical_and(gates, mask)
@@ -224,14 +223,8 @@ class Gates(QuantizedParts, keras.layers.Layer):
         """Create the seed generator, and a counter of training calls if τ is annealed."""
         self.seed_generator = keras.random.SeedGenerator(self.seed)
         if self.options.final_temperature is not None:
-            self.steps = self.add_weight(
-                shape=(),
-                initializer="zeros",
-                trainable=False,
-                autocast=False,
-                aggregation="only_first_replica",
-                name="steps",
-            )
+            options = {"trainable": False, "aggregation": "only_first_replica"}
+            self.steps = self.add_weight((), "zeros", autocast=False, name="steps", **options)
 
     def call(
         self, logits: Tensor, mask: Tensor | None = None, training: bool | None = None
@@ -258,13 +251,13 @@ class Gates(QuantizedParts, keras.layers.Layer):
         share = ops.minimum(ops.convert_to_tensor(self.steps) / self.options.annealing_steps, 1.0)
         return start * ops.exp(share * math.log(end / start))
 
-    def _hard(self, logits: Tensor, mask: Tensor | None) -> Tensor:
+    def _hard(self, logits: Tensor, mask: Mask) -> Tensor:
         threshold: Any = self.options.threshold
         if self.options.inference == "sample":
             threshold = uniform_noise(self.seed_generator.next(), ops.shape(logits))[..., 0]
         return hard_gates(ops.sigmoid(logits), threshold, mask)
 
-    def _update_cost_and_metrics(self, gates: Tensor, mask: Tensor | None) -> None:
+    def _update_cost_and_metrics(self, gates: Tensor, mask: Mask) -> None:
         """Add the cost to the loss and update the metrics."""
         visible = ops.ones_like(gates, dtype="bool")
         if mask is not None:
@@ -304,26 +297,19 @@ class Gated(GateOptions, ScoreAttention):
 
     def prepare(self, layer: Any, heads: int = 1) -> None:
         """Add the sublayer that draws the gates and tracks their cost to `layer`."""
-        layer.gates = self.gates = Gates(
-            self,
-            seed=getattr(layer, "seed", None),
-            metric_prefix=f"{layer.name}_",
-            dtype=layer.dtype_policy,
-        )
+        options = {"seed": getattr(layer, "seed", None), "dtype": layer.dtype_policy}
+        layer.gates = self.gates = Gates(self, metric_prefix=f"{layer.name}_", **options)
 
     def make_weights(self, layer: Any, features: int, heads: int | None = None) -> dict[str, Any]:
         """Add u and b to `layer`, for each of its heads."""
         of_heads = () if heads is None else (heads,)
         layer.gate_kernel = layer.add_score_kernel((features, *of_heads), "gate_kernel")
-        layer.gate_bias = layer.add_weight(
-            shape=(*of_heads, 1), initializer="zeros", autocast=False, name="gate_bias"
-        )
+        bias = {"shape": (*of_heads, 1), "initializer": "zeros", "name": "gate_bias"}
+        layer.gate_bias = layer.add_weight(autocast=False, **bias)
         self.gates.build(None)
         return {"kernel": layer.gate_kernel, "bias": layer.gate_bias}
 
-    def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
-    ) -> Any:
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, **options: Any) -> Any:
         """Draw the gates, and attend to the keys whose gates are open."""
         learned, is_causal = options.pop("learned"), options.pop("is_causal", False)
         if options.get("bias") is not None:
@@ -341,7 +327,7 @@ class Gated(GateOptions, ScoreAttention):
         options["learned"] = {"gates": None if are_binary else gates}
         return attend(query, key, value, gates if are_binary else mask, **options)
 
-    def weights(self, scores: Tensor, mask: Tensor | None, learned: dict[str, Any]) -> Tensor:
+    def weights(self, scores: Tensor, mask: Mask, learned: dict[str, Any]) -> Tensor:
         """Return the softmax of each row, weighted by soft gates if there are any."""
         gates = learned["gates"]
         return masked_softmax(scores, mask) if gates is None else gated_softmax(scores, gates, mask)
@@ -367,10 +353,8 @@ class MultiHeadGated(MultiHeadQuasiAttention):
 
     Args:
         temperature: τ > 0 at the start.
-        final_temperature: τ after `annealing_steps`, approached exponentially; None keeps τ
-            constant.
-        annealing_steps: training calls until τ is final. Defaults to 10,000. Ignored without
-            `final_temperature`.
+        final_temperature: τ after `annealing_steps`, approached exponentially; None: τ is constant.
+        annealing_steps: training calls until τ is final, if it changes. Defaults to 10,000.
         open_gate_cost: λ ≥ 0.
         inference: "threshold" or "sample".
         threshold: the lowest p that opens a gate under "threshold". Defaults to 0.5.

@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_quasiattn.attention.softmax import softmax_attention
 from keras_quasiattn.attention.start import Heads
-from keras_quasiattn.core.quantized_parts import QuantizedParts
+from keras_quasiattn.core.configured import QuantizedParts
 
 HOOK = "_compute_attention"
 # The arguments with which Keras calls the method; another layer's may take fewer, not more.

@@ -19,7 +19,9 @@ from keras_quasiattn.core.arguments import (
     check_projected_shapes,
     check_rate,
 )
+from keras_quasiattn.core.configured import QuantizedParts
 from keras_quasiattn.core.masks import (
+    Mask,
     as_boolean_mask,
     causal_mask,
     check_attention_mask,
@@ -33,7 +35,6 @@ from keras_quasiattn.core.masks import (
     zero_padding,
 )
 from keras_quasiattn.core.positions import rotary_embedding
-from keras_quasiattn.core.quantized_parts import QuantizedParts
 from keras_quasiattn.core.score_bias import as_score_bias, check_score_bias, with_hidden_pairs
 from keras_quasiattn.core.tensors import training_call
 
@@ -53,13 +54,11 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
     Constructor, call arguments, sublayers (`query`, `key`, `value`, `attention_output`) and
     configuration are as in Keras 3.15. There are four more arguments: `num_key_value_heads`,
     `rotary_base`, `start` and, in calls, `attention_bias`. Masks must be boolean or 0/1 integers,
-    and an explicit `query_mask`, `value_mask` or `key_mask` overrides the mask that Keras attached
-    to the tensor.
+    and an explicit `query_mask`, `value_mask` or `key_mask` overrides the tensor's Keras mask.
 
     The content of a position, NaN included, affects only the rows that may see it, and their
     gradients; a row that sees NaN or infinity is NaN. A row that is masked or has nothing to attend
-    to is exactly 0, even after the output projection. Returning the scores does not change the
-    output.
+    to is exactly 0, even after the output projection. Returning scores changes no output.
 
     Kernels start larger than in Keras before 3.15 (see `ProjectionInitializer`). A subclass that
     computes something else overrides `attend`. `call` uses no private method of Keras' layer, so
@@ -92,8 +91,7 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
             None: no rotation.
         start: another attention that the layer computes at first, as set by
             `models.swap_attention`: a dict with its name `attention`, its `options`, and the `form`
-            in which this layer's own attention joins it, "added" or "blended". Defaults to None:
-            there is no other.
+            in which this layer's own attention joins it, "added" or "blended". Defaults to None.
         **kwargs: the options of the attention, and `name`, `dtype` and the like.
 
     Raises:
@@ -120,8 +118,7 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
     (2, 5, 16)
 
     Attributes:
-        options_class: class of the attention; its fields become constructor arguments and read-only
-            attributes of the layer.
+        options_class: class of the attention; its fields become arguments and read-only attributes.
         options: the attention.
     """
 
@@ -171,11 +168,8 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
         check(not flash_attention, flash_attention, "flash_attention", expected)
         check_positive_integer(num_heads, "num_heads")
         check_positive_integer(key_dim, "key_dim")
-        for name, size in (
-            ("num_key_value_heads", num_key_value_heads),
-            ("value_dim", value_dim),
-            ("sliding_window", sliding_window),
-        ):
+        sizes = {"value_dim": value_dim, "sliding_window": sliding_window}
+        for name, size in {"num_key_value_heads": num_key_value_heads, **sizes}.items():
             if size is not None:
                 check_positive_integer(size, name)
         if num_key_value_heads and num_heads % num_key_value_heads:
@@ -235,9 +229,7 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
         """The attentions that a call may compute; the projections were trained for the first."""
         return [self.options] if self._start is None else [self._start.options, self.options]
 
-    def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
-    ) -> Any:
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, **options: Any) -> Any:
         """Attend in each head; override this to compute something else.
 
         Args:
@@ -327,14 +319,10 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
 
     def add_score_kernel(self, shape: tuple[int, ...], name: str) -> Any:
         """Add a weight (H, …) from which scores are computed, float32 under 16-bit policies."""
-        return self.add_weight(
-            shape=shape,
-            initializer=ProjectionInitializer(self._kernel_initializer.clone(), 1),
-            regularizer=self._projection_arguments["kernel_regularizer"],
-            constraint=self._projection_arguments["kernel_constraint"],
-            autocast=False,
-            name=name,
-        )
+        given, initializer = self._projection_arguments, self._kernel_initializer.clone()
+        options = {name: given[f"kernel_{name}"] for name in ("regularizer", "constraint")}
+        initializer = ProjectionInitializer(initializer, 1)
+        return self.add_weight(shape, initializer, autocast=False, name=name, **options)
 
     def call(
         self,
@@ -358,8 +346,7 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
         """
         self._check_overrides()
         self._check_masks(query, value, query_mask, value_mask, key_mask, attention_mask)
-        # A mask given for both queries and keys hides a position in both roles; any other mask in
-        # one.
+        # A mask given for both queries and keys hides a position in both roles.
         hides = key_mask is not None or (value_mask is not None and value_mask is not query_mask)
         # Two arguments may share a mask and must still share it afterwards.
         masks = (query_mask, value_mask, key_mask, attention_mask)
@@ -480,7 +467,7 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
         query: Tensor,
         key: Tensor,
         value: Tensor,
-        mask: Tensor | None,
+        mask: Mask,
         *,
         training: bool | None,
         return_scores: bool,
@@ -524,7 +511,7 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
         query: Tensor,
         key: Tensor,
         value: Tensor,
-        attention_mask: Tensor | None = None,
+        attention_mask: Mask = None,
         training: bool | None = None,
         return_attention_scores: bool = False,
         use_causal_mask: bool = False,
@@ -555,14 +542,10 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
 
     def get_config(self) -> dict[str, Any]:
         """Return every constructor argument."""
-        own = {
-            "sliding_window": self.sliding_window,
-            "flash_attention": self._requested_flash_attention,
-            "use_gate": self.use_gate,
-            "num_key_value_heads": self.num_key_value_heads,
-            "rotary_base": self.rotary_base,
-            "start": None if self._start is None else self._start.arguments,
-        }
+        names = ("sliding_window", "use_gate", "num_key_value_heads", "rotary_base")
+        own = {name: getattr(self, name) for name in names}
+        own["flash_attention"] = self._requested_flash_attention
+        own["start"] = None if self._start is None else self._start.arguments
         return {**super().get_config(), **own, **dataclasses.asdict(self.options)}
 
 
@@ -596,9 +579,9 @@ class AttentionAxes:
 
     def __init__(self, rank: int, axes: tuple[int, ...] | None) -> None:
         sequence_axes = tuple(range(1, rank - 2))
-        chosen = (
-            sequence_axes if axes is None else tuple(a if a >= 0 else rank - 1 + a for a in axes)
-        )
+        chosen = sequence_axes
+        if axes is not None:
+            chosen = tuple(a if a >= 0 else rank - 1 + a for a in axes)
         if not chosen or any(axis not in sequence_axes for axis in chosen):
             raise ValueError(
                 "`attention_axes` must lie between the batch axis and the feature axis of the "
@@ -735,8 +718,8 @@ class KnownInputs:
         query: Tensor,
         value: Tensor,
         key: Tensor | None,
-        query_mask: Tensor | None,
-        source_mask: Tensor | None,
+        query_mask: Mask,
+        source_mask: Mask,
         *,
         look: bool,
     ) -> None:
@@ -763,15 +746,13 @@ class KnownInputs:
 
         def look(pairs: Tensor | None) -> list[Tensor]:
             inputs = cls(query, value, key, *masks, look=pairs is not None)
-            finite = inputs.finite or [
-                ops.ones(ops.shape(x)[:-1], dtype="bool") for x in (query, value)
-            ]
+            shapes = [ops.shape(x)[:-1] for x in (query, value)]
+            finite = inputs.finite or [ops.ones(shape, dtype="bool") for shape in shapes]
             return [inputs.query, inputs.value, *finite, *([] if key is None else [inputs.key])]
 
         inputs = cls(query, value, key, *masks, look=False)
-        inputs.query, inputs.value, of_query, of_sources, *keys = with_hidden_pairs(
-            look, None, bias
-        )
+        found = with_hidden_pairs(look, None, bias)
+        inputs.query, inputs.value, of_query, of_sources, *keys = found
         inputs.finite = (of_query, of_sources)
         inputs.key = keys[0] if keys else None
         return inputs
@@ -785,10 +766,9 @@ class KnownInputs:
         query, key, value = (ops.all(finite_positions(x), axis=-1) for x in heads)
         fits = (query, ops.logical_and(key, value))
         self.finite = tuple(map(ops.logical_and, self.finite, fits))
-        return [
-            zero_padding(x, ops.expand_dims(finite, -1))
-            for x, finite in zip(heads, (fits[0], fits[1], fits[1]), strict=True)
-        ]
+        query, key = (ops.expand_dims(finite, -1) for finite in fits)
+        pairs = zip(heads, (query, key, key), strict=True)
+        return [zero_padding(x, finite) for x, finite in pairs]
 
     def rows(
         self, axes: AttentionAxes, pairs: Tensor | None, is_causal: bool, bias: Tensor | None
@@ -817,8 +797,7 @@ class KnownInputs:
         lost = axes.source_mask(combine_masks(sources, source_mask))
 
         def rows(pairs: Tensor | None) -> tuple[Tensor, Tensor]:
-            # In any head: combining each head's mask with the lost keys of each example would be
-            # larger.
+            # In any head: each head's mask with each example's lost keys would be larger.
             seen = None if pairs is None else ops.any(pairs, axis=-3, keepdims=True)
             hit = axes.rows_with_a_key(combine_masks(lost, seen), lengths, is_causal)
             all_rows = ops.ones_like(queries)

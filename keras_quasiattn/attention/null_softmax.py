@@ -10,7 +10,7 @@ from keras_quasiattn.attention.base import ScoreAttention, register_attention
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.core.arguments import check_number
 from keras_quasiattn.core.backend import maximum
-from keras_quasiattn.core.masks import largest, zero_masked
+from keras_quasiattn.core.masks import Mask, largest, zero_masked
 from keras_quasiattn.core.tensors import as_dtype
 
 Tensor = Any
@@ -76,7 +76,7 @@ class NullSoftmax(ScoreAttention):
         shape = () if heads is None else (heads, 1, 1)
         return {"null_score": layer.add_weight(shape, "zeros", autocast=False, name="null_score")}
 
-    def weights(self, scores: Tensor, mask: Tensor | None, learned: dict[str, Any]) -> Tensor:
+    def weights(self, scores: Tensor, mask: Mask, learned: dict[str, Any]) -> Tensor:
         """Return the softmax of each row, with the null in its denominator."""
         null = as_dtype(learned.get("null_score", self.null_score), scores.dtype)
         lowest = -3.4e38  # about the lowest float32

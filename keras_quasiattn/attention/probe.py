@@ -87,9 +87,8 @@ def with_sequences(
 ) -> list[AttentionMap]:
     """Return the maps with the sequence that each axis belongs to, found by its length.
 
-    Where two sequences have the same length, rows belong to the first and columns to the last. To
-    avoid that, pass maps of a call in which all lengths differ as `measured`; `lengths` are then
-    those of that call, by name.
+    Where two sequences have the same length, rows belong to the first and columns to the last.
+    Otherwise pass maps of a call in which all lengths differ as `measured`, with its `lengths`.
 
     >>> from keras_quasiattn.layers import CoDA
     >>> layer, x = CoDA(name="coda"), keras.ops.ones((1, 3, 4))

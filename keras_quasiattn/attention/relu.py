@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_quasiattn.attention.base import ScoreAttention, register_attention
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
-from keras_quasiattn.core.masks import visible_count, zero_masked
+from keras_quasiattn.core.masks import Mask, visible_count, zero_masked
 
 Tensor = Any
 
@@ -51,7 +51,7 @@ class ReLU(ScoreAttention):
 
     label = "relu weights"
 
-    def weights(self, scores: Tensor, mask: Tensor | None, learned: dict[str, Any]) -> Tensor:
+    def weights(self, scores: Tensor, mask: Mask, learned: dict[str, Any]) -> Tensor:
         """Return max(score, 0) divided by the number of visible keys."""
         return zero_masked(ops.relu(scores) / visible_count(scores, mask), mask)
 

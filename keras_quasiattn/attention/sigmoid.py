@@ -9,7 +9,7 @@ from keras import ops
 from keras_quasiattn.attention.base import ScoreAttention, register_attention
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.core.arguments import check_number
-from keras_quasiattn.core.masks import visible_count, zero_masked
+from keras_quasiattn.core.masks import Mask, visible_count, zero_masked
 from keras_quasiattn.core.tensors import as_dtype
 
 Tensor = Any
@@ -66,13 +66,12 @@ class Sigmoid(ScoreAttention):
     def __post_init__(self) -> None:
         check_number(self.score_bias, "score_bias", None)
 
-    def weights(self, scores: Tensor, mask: Tensor | None, learned: dict[str, Any]) -> Tensor:
+    def weights(self, scores: Tensor, mask: Mask, learned: dict[str, Any]) -> Tensor:
         """Return the sigmoid of each score."""
-        common = (
-            -ops.log(visible_count(scores, mask))
-            if self.score_bias is None
-            else as_dtype(self.score_bias, scores.dtype)
-        )
+        if self.score_bias is None:
+            common = -ops.log(visible_count(scores, mask))
+        else:
+            common = as_dtype(self.score_bias, scores.dtype)
         return zero_masked(ops.sigmoid(scores + common), mask)
 
 

@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_quasiattn.attention.base import ScoreAttention, register_attention
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
-from keras_quasiattn.core.masks import masked_softmax
+from keras_quasiattn.core.masks import Mask, masked_softmax
 
 Tensor = Any
 
@@ -55,7 +55,7 @@ class SignedSoftmax(ScoreAttention):
     low_scores_delete: ClassVar[bool] = False
     further_per_pair: ClassVar[int] = 1  # the sign times the weight
 
-    def weights(self, scores: Tensor, mask: Tensor | None, learned: dict[str, Any]) -> Tensor:
+    def weights(self, scores: Tensor, mask: Mask, learned: dict[str, Any]) -> Tensor:
         """Return the sign of each score times the softmax of the absolute scores."""
         return ops.sign(scores) * masked_softmax(ops.abs(scores), mask)
 
@@ -67,9 +67,8 @@ class MultiHeadSignedSoftmax(MultiHeadQuasiAttention):
 
     weights = sign(q·kᵀ) ⊙ softmax(|q·kᵀ|/√H) over the visible keys;  output = (weights·v)·W_o
 
-    All else is as in `layers.MultiHeadSoftmax`, but a negative `attention_bias` does not delete a
-    key: it subtracts its value. −∞ hides the pair, and a finite bias below −1e4 is an error outside
-    graphs.
+    All else is as in `layers.MultiHeadSoftmax`, but a negative `attention_bias` subtracts a key's
+    value. −∞ hides the pair, and a finite bias below −1e4 is an error outside graphs.
 
     Args:
         **arguments: as for `layers.MultiHeadQuasiAttention`.

@@ -19,7 +19,7 @@ from keras_quasiattn.attention.base import (
 )
 from keras_quasiattn.attention.gated import gated_softmax
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
-from keras_quasiattn.core.masks import as_boolean_mask, masked_softmax, pair_mask, sides
+from keras_quasiattn.core.masks import Mask, as_boolean_mask, masked_softmax, pair_mask, sides
 from keras_quasiattn.core.tensors import as_dtype, check_features, dot_products
 
 Tensor = Any
@@ -150,13 +150,11 @@ def alignment_pair(
     b, value_b = sides("b", b, mask_b, value_b=value_b)
     check_features(a, b, "a", "b")
     products = dot_products(a, b)  # (..., T, S)
-    beta, to_b = attend(
-        products, value_b, pair_mask(mask_a, mask_b), return_scores=True, name="weights_first"
-    )
+    options: Any = {"return_scores": True, "name": "weights_first"}
+    beta, to_b = attend(products, value_b, pair_mask(mask_a, mask_b), **options)
     products = ops.swapaxes(products, -1, -2)  # (..., S, T)
-    alpha, to_a = attend(
-        products, value_a, pair_mask(mask_b, mask_a), return_scores=True, name="weights_second"
-    )
+    options["name"] = "weights_second"
+    alpha, to_a = attend(products, value_a, pair_mask(mask_b, mask_a), **options)
     return (beta, alpha, to_b, ops.swapaxes(to_a, -1, -2)) if return_scores else (beta, alpha)
 
 
@@ -189,12 +187,12 @@ class Softmax(ScoreAttention):
         scaled = ops.multiply(query, factor(self.alpha, learned.get("alpha"), 1.0))
         return as_dtype(scaled, query.dtype)
 
-    def weights(self, scores: Tensor, mask: Tensor | None, learned: dict[str, Any]) -> Tensor:
+    def weights(self, scores: Tensor, mask: Mask, learned: dict[str, Any]) -> Tensor:
         """Return the softmax of each row."""
         return masked_softmax(scores, mask)
 
     def pair(
-        self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
+        self, a: Tensor, b: Tensor, mask_a: Mask, mask_b: Mask, **options: Any
     ) -> tuple[Tensor, ...]:
         """Align in both directions with `ops.alignment_pair`, which computes dot products once."""
         a = self._scaled(a, options.pop("learned"))
@@ -224,8 +222,7 @@ class MultiHeadSoftmax(MultiHeadQuasiAttention):
         (B, T, features); with `return_attention_scores` also the weights (B, N, T, S).
 
     Raises:
-        ValueError: a float mask, a bias without floats, shapes that do not fit together, or
-            `flash_attention=True`.
+        ValueError: a float mask, a bias without floats, other shapes, or `flash_attention=True`.
 
     Example:
     >>> x = np.ones((2, 5, 16), "float32")

@@ -12,11 +12,11 @@ from keras import ops
 from keras_quasiattn.attention.base import ScoreAttention, dot_product_attention, register_attention
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.core.backend import maximum
-from keras_quasiattn.core.compiled.arrays import Array, empty, read_only
+from keras_quasiattn.core.compiled.arrays import Array, Arrays, empty, read_only
 from keras_quasiattn.core.compiled.call import Call, Shape, named
 from keras_quasiattn.core.compiled.choice import by_amount, loops_may_run
 from keras_quasiattn.core.compiled.threads import Spread, over_cores
-from keras_quasiattn.core.masks import as_boolean_mask, largest, zero_masked
+from keras_quasiattn.core.masks import Mask, as_boolean_mask, largest, zero_masked
 from keras_quasiattn.core.tensors import are_few, as_dtype, compute_dtype
 from keras_quasiattn.core.tiling import leading_size
 
@@ -176,7 +176,7 @@ def _bisected(x: Tensor, power: float | Tensor) -> Tensor:
 
 
 def _weights(
-    x: Tensor, mask: Tensor | None, power: float | Tensor, threshold: Tensor, is_convex: bool
+    x: Tensor, mask: Mask, power: float | Tensor, threshold: Tensor, is_convex: bool
 ) -> Tensor:
     """Return the weights for τ (..., 1), refined by one step that carries the gradients."""
     fixed = ops.stop_gradient(x)
@@ -224,27 +224,22 @@ class SparseCall(Call):
         return [tuple(shapes[0])]
 
     def forward(
-        self,
-        arrays: Sequence[Array],
-        out: Sequence[Array] | None = None,
-        spread: Spread = over_cores,
-    ) -> Sequence[Array]:
+        self, arrays: Arrays, out: Arrays | None = None, spread: Spread = over_cores
+    ) -> Arrays:
         """Return the weights."""
         return self._run(arrays, np.zeros((0, 0, 0), arrays[0].dtype), out, spread)
 
     def backward(
         self,
-        upstreams: Sequence[Array],
-        arrays: Sequence[Array],
-        out: Sequence[Array] | None = None,
+        upstreams: Arrays,
+        arrays: Arrays,
+        out: Arrays | None = None,
         spread: Spread = over_cores,
-    ) -> Sequence[Array]:
+    ) -> Arrays:
         """Return the gradient of the scores."""
         return self._run(arrays, upstreams[0], out, spread)
 
-    def _run(
-        self, arrays: Sequence[Array], upstream: Array, out: Sequence[Array] | None, spread: Spread
-    ) -> Sequence[Array]:
+    def _run(self, arrays: Arrays, upstream: Array, out: Arrays | None, spread: Spread) -> Arrays:
         from keras_quasiattn.attention import sparse_loops
 
         loop: Any = sparse_loops.write_rows  # compiled functions are untyped
@@ -274,9 +269,8 @@ class SparseCall(Call):
         mask = None
         if self.masks:
             mask = ops.take(given["full_mask"], given["full_index"], axis=0)
-        return [
-            sparse_weights_of_tensors(given["scores"], mask, self.alpha, is_convex=self.alpha <= 2)
-        ]
+        scores, is_convex = given["scores"], self.alpha <= 2
+        return [sparse_weights_of_tensors(scores, mask, self.alpha, is_convex=is_convex)]
 
 
 @dataclasses.dataclass
@@ -285,7 +279,7 @@ class Sparsemax(ScoreAttention):
 
     label = "sparsemax weights"
 
-    def weights(self, scores: Tensor, mask: Tensor | None, learned: dict[str, Any]) -> Tensor:
+    def weights(self, scores: Tensor, mask: Mask, learned: dict[str, Any]) -> Tensor:
         """Return the sparsemax of each row."""
         return sparsemax(scores, mask)
 

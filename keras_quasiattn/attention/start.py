@@ -9,21 +9,16 @@ from keras import ops
 
 from keras_quasiattn.attention.base import ATTENTIONS, Attention
 from keras_quasiattn.core import recording
-from keras_quasiattn.core.quantized_parts import QuantizedParts
+from keras_quasiattn.core.configured import QuantizedParts
+from keras_quasiattn.core.masks import Mask
 from keras_quasiattn.core.tensors import check_choice, compute_dtype
 
 Tensor = Any
 FORMS = ("added", "blended")
 # Arguments that the other attention shares, because it works on the same heads.
 _SHARED = (
-    "num_heads",
-    "key_dim",
-    "value_dim",
-    "kernel_initializer",
-    "kernel_regularizer",
-    "kernel_constraint",
-    "attention_axes",
-    "seed",
+    *("num_heads", "key_dim", "value_dim", "attention_axes", "seed"),
+    *("kernel_initializer", "kernel_regularizer", "kernel_constraint"),
 )
 
 
@@ -65,8 +60,7 @@ class Start(QuantizedParts, keras.layers.Layer):
 
     At first f or s is 0, so the layer computes what `start` computes. f then has a gradient, but
     weights that only `own` uses have none. f, s, the sum and the values of `own` are float32 in
-    16-bit layers. If weights are dropped, both attentions drop the same pairs. The weights of a
-    call are those of the sum.
+    16-bit layers. Both drop the same pairs. A call's weights are those of the sum.
 
     `own` is the multi-head layer; the other attention has the name `attention`, with `options`. An
     unknown attention or `form` is a `ValueError`. `amount` is f (N, 1, 1), or s; `is_finished` says
@@ -81,9 +75,8 @@ class Start(QuantizedParts, keras.layers.Layer):
         check_choice(form, FORMS, "form")
         config = keras.layers.MultiHeadAttention.get_config(own)
         shared = {name: config[name] for name in _SHARED}
-        layer = ATTENTIONS[attention](
-            **shared, **(options or {}), dtype=own.dtype_policy, name=f"{own.name}_start"
-        )
+        shared |= {"dtype": own.dtype_policy, "name": f"{own.name}_start"}
+        layer = ATTENTIONS[attention](**shared, **(options or {}))
         self.heads = Heads(layer, name=attention)
         self.num_heads = own.num_heads
         self._attention, self._given_options, self.form = attention, options, form
@@ -92,11 +85,8 @@ class Start(QuantizedParts, keras.layers.Layer):
     @property
     def arguments(self) -> dict[str, Any]:
         """Return the arguments with which a layer recreates this."""
-        return {
-            "attention": self._attention,
-            "options": None if self._given_options is None else dict(self._given_options),
-            "form": self.form,
-        }
+        options = None if self._given_options is None else dict(self._given_options)
+        return {"attention": self._attention, "options": options, "form": self.form}
 
     @property
     def options(self) -> Attention:
@@ -129,13 +119,10 @@ class Start(QuantizedParts, keras.layers.Layer):
         """Create the factors or the share, and the other attention's weights, as in `Heads`."""
         self.heads.build_for(rank)
         # (N, 1, 1), to be multiplied by (B, ..., N, T, V)
-        self.amount = self.add_weight(
-            shape=() if self.is_blend else (self.num_heads, 1, 1),
-            initializer="zeros",
-            trainable=not self.is_blend,
-            autocast=False,
-            name="share" if self.is_blend else "factor",
-        )
+        shape = () if self.is_blend else (self.num_heads, 1, 1)
+        options = {"trainable": not self.is_blend, "autocast": False}
+        name = "share" if self.is_blend else "factor"
+        self.amount = self.add_weight(shape, "zeros", name=name, **options)
         self.built = True
 
     def beside(self, own: Callable[..., Any]) -> Callable[..., Any]:
@@ -143,9 +130,7 @@ class Start(QuantizedParts, keras.layers.Layer):
         if self.is_finished:
             return own
 
-        def attend(
-            query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
-        ) -> Any:
+        def attend(query: Tensor, key: Tensor, value: Tensor, mask: Mask, **options: Any) -> Any:
             # Not in 16 bits, where sums of unlimited weights may be infinite: 0 · ∞ is NaN
             wide = ops.cast(value, compute_dtype(value))
             with _recorded("start") as of_start:

@@ -11,7 +11,7 @@ import keras
 from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.attention.hooked_layer import HookedLayer, can_be_hooked, hook
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
-from keras_quasiattn.core.quantized_parts import QuantizedParts
+from keras_quasiattn.core.configured import QuantizedParts
 
 # The constructor arguments that all multi-head layers share; the others define one attention.
 _INIT = inspect.signature(MultiHeadQuasiAttention.__init__)
@@ -20,6 +20,8 @@ _SHARED = {*_INIT.parameters, "name", "trainable", "dtype"}
 _NAMES_HERE = {"num_query_heads": "num_heads", "head_dim": "key_dim"}
 # The forms of `multi_head.Start` by the names under which `models.swap_attention` offers them.
 STARTS = {"projections": None, "unchanged": "added", "blend": "blended"}
+# Keras' own attentions with heads.
+WITH_HEADS = (keras.layers.MultiHeadAttention, keras.layers.GroupQueryAttention)
 # The configuration entries by which a block or model of this package chooses its attention.
 _CHOICE = {"attention", "attention_options", "num_heads"}
 
@@ -51,11 +53,7 @@ class Swap:
 
     def replaces(self, layer: keras.layers.Layer) -> bool:
         """Return whether this is Keras' multi-head attention, or another one of this package."""
-        known = (
-            keras.layers.MultiHeadAttention,
-            keras.layers.GroupQueryAttention,
-            *ATTENTIONS.values(),
-        )
+        known = (*WITH_HEADS, *ATTENTIONS.values())
         return type(layer) in known and type(layer) is not ATTENTIONS[self.attention]
 
     def chooses(self, layer: keras.layers.Layer) -> bool:
@@ -184,10 +182,8 @@ class SwappedLayer(QuantizedParts):
         config = dict(self._serialized["config"])
         if "trainable" in config:
             config["trainable"] = self.trainable  # type: ignore[attr-defined]
-        return {
-            "layer": {**self._serialized, "config": config, "build_config": None},
-            **dataclasses.asdict(self._swap),
-        }
+        layer = {**self._serialized, "config": config, "build_config": None}
+        return {"layer": layer, **dataclasses.asdict(self._swap)}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:

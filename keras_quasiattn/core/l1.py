@@ -172,8 +172,7 @@ _in_loops = functools.partial(_flattened, _distances_in_loops)
 
 
 STEP = 16  # features or positions unrolled in a loop step; 8 is several times slower under XLA
-# Features per step where every operation is a separate kernel call; a step holds one (B, T, tile)
-# tensor for each.
+# Features per step if every operation is a kernel call; a step holds a (B, T, tile) tensor each.
 FEATURES_AT_ONCE = 4
 
 
@@ -216,11 +215,9 @@ def maxima_by_feature(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Te
             return ops.slice(side, (index * step, 0, 0), (step, *ops.shape(side)[1:]))
 
         # TensorFlow broadcasts three axes faster than four.
-        maxima = maximum(
-            ops.reshape(part(x), (step * batch, target, 1)),
-            ops.reshape(part(y), (step * batch, 1, size)),
-        )
-        maxima = ops.reshape(maxima, (step, batch * target, size))
+        rows = ops.reshape(part(x), (step * batch, target, 1))
+        columns = ops.reshape(part(y), (step * batch, 1, size))
+        maxima = ops.reshape(maximum(rows, columns), (step, batch * target, size))
         if weights is not None:  # (step, B, 1), the same for all T
             scales = ops.broadcast_to(part(weights), (step, batch, target))
             maxima = maxima * ops.reshape(scales, (step, batch * target, 1))
@@ -266,12 +263,10 @@ def signs_by_feature(x: Tensor, y: Tensor, factors: Tensor) -> tuple[Tensor, Ten
             signs = ops.sign(rows[:, feature, :, None] - columns[:, feature, None, :]) * factors
             of_x.append(ops.sum(signs, axis=2))
             of_y.append(-ops.sum(signs, axis=1))
-        return put(sums[0], index, ops.stack(of_x, axis=1)), put(
-            sums[1], index, ops.stack(of_y, axis=1)
-        )
+        both = (ops.stack(of_x, axis=1), ops.stack(of_y, axis=1))
+        return put(sums[0], index, both[0]), put(sums[1], index, both[1])
 
-    # The loop limits how many (T, s) tensors exist at once; without it a graph would hold all of
-    # them.
+    # The loop limits how many (T, s) tensors exist at once; a graph would hold all of them.
     count = x.shape[1] // step
     shapes = [(ops.shape(side)[0], step, ops.shape(side)[2]) for side in (x, y)]
     sums = loop(0, count, add, tuple(empty_tiles(count, shape, x.dtype) for shape in shapes))
@@ -284,8 +279,7 @@ class DistanceTiles:
 
     Computed as Σ|x − y| = 2·Σ max(x, y) − Σx − Σy, in two instructions per element instead of
     three. The mean of the keys is subtracted from both sides first, because a large common offset
-    would lose precision by cancellation. Where the backend has a kernel for the distance, it serves
-    features without weights.
+    would lose precision by cancellation. A backend's kernel serves features without weights.
 
     x is (B, T, F), and y (B, S, F) with zeros at masked keys. S is a multiple of `size`, the number
     of keys in a tile, which may be a tensor. `real` (B or 1, S, 1) is 1 where a key is real.
@@ -300,8 +294,7 @@ class DistanceTiles:
         # (B, 1, F): the mean of the real keys.
         shift = ops.sum(y * real, axis=1, keepdims=True) / count
         self.features = x.shape[-1]
-        # Compare the original values: a compiler may compute the mean twice, with different
-        # rounding.
+        # Compare the original values: a compiler may round the mean in two ways.
         self.given_x, self.given_y = pad_features(x), pad_features(y)
         x, y = pad_features(x - shift), pad_features((y - shift) * real)
         self.x, self.y = x, y

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from keras_quasiattn.core.compiled.arrays import Array, empty, read_only, whole
+from keras_quasiattn.core.compiled.arrays import Array, Arrays, empty, read_only, whole
 from keras_quasiattn.core.compiled.call import Call, Shape, Tensor
 from keras_quasiattn.core.compiled.elementary import LOOP
 from keras_quasiattn.core.compiled.threads import Spread, over_cores
@@ -105,11 +105,8 @@ class DistanceCall(Call):
         return [(*shapes[0][:2], shapes[1][1])]
 
     def forward(
-        self,
-        arrays: Sequence[Array],
-        out: Sequence[Array] | None = None,
-        spread: Spread = over_cores,
-    ) -> Sequence[Array]:
+        self, arrays: Arrays, out: Arrays | None = None, spread: Spread = over_cores
+    ) -> Arrays:
         """Return Σ_f weights[f] · |x[t, f] − y[s, f]|."""
         x, y, weights = arrays
         (batch, target, features), source = x.shape, y.shape[1]
@@ -129,11 +126,11 @@ class DistanceCall(Call):
 
     def backward(
         self,
-        upstreams: Sequence[Array],
-        arrays: Sequence[Array],
-        out: Sequence[Array] | None = None,
+        upstreams: Arrays,
+        arrays: Arrays,
+        out: Arrays | None = None,
         spread: Spread = over_cores,
-    ) -> Sequence[Array]:
+    ) -> Arrays:
         """Return the gradients of x, y and the weights.
 
         The weights' gradient follows from the others:

@@ -13,6 +13,7 @@ from keras import ops
 from keras_quasiattn.core.tensors import check_features, check_lengths, check_rank
 
 Tensor = Any
+Mask = Tensor | None  # boolean, True = attend
 PAIRS = "`attention_mask` of a multi-head layer or a Transformer block"
 
 
@@ -24,9 +25,8 @@ def check_mask(mask: Tensor | None, name: str) -> None:
     """
     if mask is None:
         return
-    dtype = keras.backend.standardize_dtype(
-        getattr(mask, "dtype", None) or ops.convert_to_tensor(mask).dtype
-    )
+    kind = getattr(mask, "dtype", None) or ops.convert_to_tensor(mask).dtype
+    dtype = keras.backend.standardize_dtype(kind)
     if dtype != "bool" and "int" not in dtype:
         raise ValueError(
             f"`{name}` must be boolean, or integer with 0 and 1 (1 or True = attend). "
@@ -125,9 +125,8 @@ def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
         return ops.softmax(scores, axis=-1)
     # About the lowest float32, not −inf: a row without keys stays finite until it is zeroed.
     lowest = -3.4e38
-    return zero_masked(
-        ops.softmax(ops.where(mask, scores, ops.cast(lowest, scores.dtype)), axis=-1), mask
-    )
+    shown = ops.where(mask, scores, ops.cast(lowest, scores.dtype))
+    return zero_masked(ops.softmax(shown, axis=-1), mask)
 
 
 def sides(name: str, x: Tensor, mask: Tensor | None, **roles: Tensor | None) -> list[Tensor]:
@@ -256,9 +255,6 @@ def check_attention_mask(
 
 
 def _fits(shape: tuple[Any, ...], expected: tuple[Any, ...]) -> bool:
-    known = [
-        pair
-        for pair in zip(shape, expected, strict=True)
-        if all(isinstance(length, int) for length in pair)
-    ]
+    pairs = zip(shape, expected, strict=True)
+    known = [pair for pair in pairs if all(isinstance(length, int) for length in pair)]
     return all(own in (1, length) for own, length in known)

@@ -18,8 +18,7 @@ def alibi_bias(num_heads: int, target_length: Any, source_length: Any) -> Tensor
 
     If N is not a power of two, the first heads have the slopes of the next lower power P, and the
     others every second slope of 2·P. Under a softmax the bias favours near keys. Under CoDA it
-    moves E: tanh(E) of a distant pair goes to −1, so a distant key is subtracted, not ignored; only
-    the gate deletes.
+    moves E: tanh(E) of a distant pair goes to −1, so a distant key is subtracted; the gate deletes.
 
     Args:
         num_heads: N, a positive integer.
@@ -44,10 +43,9 @@ def alibi_bias(num_heads: int, target_length: Any, source_length: Any) -> Tensor
     exponents = [8 * (head + 1) / power for head in range(power)]
     exponents += [8 * (2 * head + 1) / (2 * power) for head in range(num_heads - power)]
     slopes = ops.convert_to_tensor([2**-exponent for exponent in exponents], dtype="float32")
-    distance = ops.abs(
-        _positions(target_length, "target_length")[:, None]
-        - _positions(source_length, "source_length")
-    )  # (T, S)
+    rows = _positions(target_length, "target_length")
+    columns = _positions(source_length, "source_length")
+    distance = ops.abs(rows[:, None] - columns)  # (T, S)
     return -slopes[:, None, None] * ops.cast(distance, "float32")
 
 
@@ -58,8 +56,7 @@ def relative_buckets(
 
     Each short distance has its own bucket. Longer ones share buckets whose width grows
     logarithmically, and all distances from `max_distance` on share the last. With `bidirectional`,
-    keys ahead of a query use the second half of the buckets; otherwise they share the bucket of
-    distance 0.
+    keys ahead of a query use the second half of the buckets; otherwise bucket 0.
 
     Source: Raffel et al. 2020, "Exploring the Limits of Transfer Learning with a Unified
     Text-to-Text Transformer", section 2.1, and its code.
@@ -76,9 +73,8 @@ def relative_buckets(
             start += 1
         starts.append(start)
     distance = ops.abs(offsets) if bidirectional else ops.maximum(-offsets, 0)
-    reached = ops.greater_equal(
-        ops.expand_dims(distance, -1), ops.convert_to_tensor(starts, dtype="int32")
-    )
+    edges = ops.convert_to_tensor(starts, dtype="int32")
+    reached = ops.greater_equal(ops.expand_dims(distance, -1), edges)
     buckets = ops.sum(ops.cast(reached, "int32"), axis=-1)
     if not bidirectional:
         return buckets
@@ -94,8 +90,7 @@ def rotary_embedding(x: Tensor, start: Any = 0, base: float = 10_000.0, axis: in
     Feature i is paired with feature i + H/2 (rotate-half, as in GPT-NeoX and Llama), not with its
     neighbour. The dot product and the Euclidean distance of a rotated query and a rotated key
     depend on their positions only through the difference. Their L1 distance does not: in CoDA, N
-    depends on both absolute positions. Angles and products are computed in float32 for 16-bit
-    inputs.
+    depends on both absolute positions. Computed in float32 for 16-bit inputs.
 
     Args:
         x: (..., L, H), queries or keys; H is even.

@@ -21,8 +21,7 @@ def from_ragged(sequences: Any) -> tuple[Tensor, Tensor]:
 
     Returns:
         The batch (B, T) or (B, T, D), where T is the longest length, and the boolean mask (B, T).
-        Integers in a list become int32 and floats Keras' float type; a ragged
-        tensor keeps its dtype.
+        Integers in a list become int32, floats Keras' float type; ragged tensors keep their dtype.
 
     Raises:
         ValueError: there is no sequence, or sequences differ in more than their length.
@@ -50,9 +49,8 @@ def from_ragged(sequences: Any) -> tuple[Tensor, Tensor]:
     padded = np.zeros((len(arrays), lengths.max(), *features.pop()), dtype)
     for row, one in zip(padded, arrays, strict=True):
         row[: len(one)] = one if one.size else 0
-    return ops.convert_to_tensor(padded), ops.convert_to_tensor(
-        np.arange(padded.shape[1]) < lengths[:, None]
-    )
+    mask = np.arange(padded.shape[1]) < lengths[:, None]
+    return ops.convert_to_tensor(padded), ops.convert_to_tensor(mask)
 
 
 def _array(sequence: Any) -> np.ndarray:

@@ -31,8 +31,7 @@ def _mix(x: Tensor) -> Tensor:
 def dropout_keys(seed: Tensor, batch_size: Any) -> Tensor:
     """Return int32 keys (batch_size,) of independent (T, S) patterns, from two seed integers."""
     seed = ops.cast(seed, "int32")
-    # Mix the seed before adding the index. Otherwise seed n + 1 gives the patterns of seed n,
-    # shifted by one head.
+    # Mix the seed before adding the index. Otherwise seed n + 1 shifts seed n's patterns by a head.
     start = _mix(ops.bitwise_xor(_mix(seed[0]), seed[1]))
     return _mix(ops.arange(batch_size, dtype="int32") + start)
 

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.core.arguments import check_sequence
+from keras_quasiattn.core.arguments import check, check_sequence
 from keras_quasiattn.core.configured import ConfiguredLayer
 from keras_quasiattn.core.masks import masked_mean, sequence_mask
 from keras_quasiattn.layers.dense import make_dense
@@ -30,8 +30,7 @@ class AdaptiveHalting(ConfiguredLayer):
     Every returned tensor keeps the mask.
 
     Args:
-        threshold: number in (0, 1]. A position halts when its sum of p exceeds it. Defaults to
-            0.99.
+        threshold: number in (0, 1]. A position halts when Σ p exceeds it. Defaults to 0.99.
         initial_bias: initial value of b. With a larger value, positions halt earlier at the start
             of training. Defaults to 1.0.
         ponder_weight: number ≥ 0, the weight of the cost in the loss. Defaults to 0.01.
@@ -50,8 +49,7 @@ class AdaptiveHalting(ConfiguredLayer):
         `remainder`, c_N, `spent`, the sum of p so far, and `running`, whether a position continues.
 
     Raises:
-        ValueError: an argument is out of range, the inputs are not (B, T, D), or the mask holds
-            floats.
+        ValueError: an argument out of range, inputs that are not (B, T, D), or a float mask.
 
     Example:
     >>> x = keras.ops.ones((1, 3, 8))
@@ -75,13 +73,8 @@ class AdaptiveHalting(ConfiguredLayer):
     ) -> None:
         # No autocast: 16 bits cannot resolve sums of p close to the threshold.
         super().__init__(autocast=False, **kwargs)
-        if not 0 < threshold <= 1:
-            raise ValueError(f"`threshold` must be in (0, 1]. Received: threshold={threshold!r}")
-        if not ponder_weight >= 0:
-            raise ValueError(
-                f"`ponder_weight` must be 0 or more. Received: ponder_weight={ponder_weight!r}"
-            )
-        self.threshold, self.ponder_weight = threshold, ponder_weight
+        self.threshold = check(0 < threshold <= 1, threshold, "threshold", "in (0, 1]")
+        self.ponder_weight = check(ponder_weight >= 0, ponder_weight, "ponder_weight", "0 or more")
         self.initial_bias = initial_bias
 
     def build(self, inputs_shape: tuple[int | None, ...], *_: Any) -> None:

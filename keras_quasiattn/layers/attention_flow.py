@@ -16,11 +16,10 @@ from keras_quasiattn.core.masks import (
     zero_padding,
 )
 from keras_quasiattn.core.tensors import check_features, dot_products, project
-from keras_quasiattn.layers.base import PairAttention, Shape, check_pair
+from keras_quasiattn.layers.base import Mask, PairAttention, Shape, check_pair
 
 Tensor = Any
-# About the lowest float32: a maximum over masked positions only must be finite until it is set to
-# 0.
+# About the lowest float32: a maximum over masked positions must be finite until it is set to 0.
 _LOWEST = -3.4e38
 
 
@@ -69,20 +68,18 @@ def attention_flow(
     check_features(u, v, "u", "v")
     products = dot_products(u, v)  # (..., T, S)
     both = pair_mask(mask_u, mask_v)
-    shown = (
-        products if both is None else ops.where(both, products, ops.cast(_LOWEST, products.dtype))
-    )
+    shown = products
+    if both is not None:
+        shown = ops.where(both, products, ops.cast(_LOWEST, products.dtype))
     best = largest(shown, axis=-1, lowest=_LOWEST)  # (..., T)
     # (..., 1): whether v has a real position at all.
-    real = ops.any(
-        ops.ones_like(v[..., 0], dtype="bool") if mask_v is None else mask_v, axis=-1, keepdims=True
-    )
+    real = ops.ones_like(v[..., 0], dtype="bool") if mask_v is None else mask_v
+    real = ops.any(real, axis=-1, keepdims=True)
     rows = combine_masks(ops.broadcast_to(real, ops.shape(best)), mask_u)
     best = zero_masked(best, rows)
     # Pooled with one row of scores, (..., 1, T): (..., 1, V).
-    matters = attend(
-        ops.expand_dims(best, -2), values_u, ops.expand_dims(rows, -2), name="weights_best"
-    )
+    best, rows = (ops.expand_dims(x, -2) for x in (best, rows))
+    matters = attend(best, values_u, rows, name="weights_best")
     found, weights = attend(products, values_v, both, return_scores=True)
     return (found, matters, weights) if return_scores else (found, matters)
 
@@ -130,13 +127,10 @@ class AttentionFlow(PairAttention):
         """Create w."""
         check_pair(inputs_shape)
         width: int = inputs_shape[0][-1]  # type: ignore[assignment]
-        self.kernel = self.add_weight(
-            shape=(3 * width, 1), initializer=self.kernel_initializer, name="kernel"
-        )
+        shape = (3 * width, 1)
+        self.kernel = self.add_weight(shape, self.kernel_initializer, name="kernel")
 
-    def attend(
-        self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
-    ) -> Any:
+    def attend(self, a: Tensor, b: Tensor, mask_a: Mask, mask_b: Mask, **options: Any) -> Any:
         """Return the passage joined with the attended question and passage vectors."""
         of_a, of_b, of_both = ops.split(ops.convert_to_tensor(self.kernel), 3)
         # E as one matrix product: [p·w₁; 1; p ⊙ w₃]·[1; q·w₂; q]ᵀ, (B, T, D + 2)·(B, D + 2, S).

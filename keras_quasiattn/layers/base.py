@@ -8,6 +8,7 @@ from keras_quasiattn.attention.multi_head import ProjectionInitializer
 from keras_quasiattn.core.arguments import call_arguments, check_positive_integer
 from keras_quasiattn.core.configured import ConfiguredLayer
 from keras_quasiattn.core.masks import (
+    Mask,
     as_boolean_mask,
     check_sequence_mask,
     sequence_mask,
@@ -62,9 +63,7 @@ class PairAttention(ConfiguredLayer):
     score_count = 1
     kernel_initializer: Any = None  # for subclasses that call `add_score_kernel`
 
-    def attend(
-        self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
-    ) -> Any:
+    def attend(self, a: Tensor, b: Tensor, mask_a: Mask, mask_b: Mask, **options: Any) -> Any:
         """Return what `call` returns.
 
         Args:
@@ -97,12 +96,8 @@ class PairAttention(ConfiguredLayer):
 
     def add_score_kernel(self, shape: tuple[int, ...], name: str) -> Any:
         """Add a weight (D, …) used to compute scores; both stay float32 under 16-bit policies."""
-        return self.add_weight(
-            shape=shape,
-            initializer=ProjectionInitializer(self.kernel_initializer.clone(), input_axes=1),
-            autocast=False,
-            name=name,
-        )
+        initializer = ProjectionInitializer(self.kernel_initializer.clone(), input_axes=1)
+        return self.add_weight(shape, initializer, autocast=False, name=name)
 
     def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
         """Return the mask of each input, or of a alone if there is one output."""
@@ -178,9 +173,7 @@ class OneWayAttention(PairAttention):
         super().__init__(**kwargs)
         self.units = None if units is None else check_positive_integer(units, "units")
 
-    def weigh(
-        self, u: Tensor, v: Tensor, values: Tensor, mask_v: Tensor | None, return_scores: bool
-    ) -> Any:
+    def weigh(self, u: Tensor, v: Tensor, values: Tensor, mask_v: Mask, return_scores: bool) -> Any:
         """Attend from projected u to projected v: (B, T, V), or that and the weights (B, T, S)."""
         raise NotImplementedError
 
@@ -193,9 +186,7 @@ class OneWayAttention(PairAttention):
             for name, shape in zip(("u_projection", "v_projection"), inputs_shape, strict=True)
         )
 
-    def attend(
-        self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
-    ) -> Any:
+    def attend(self, a: Tensor, b: Tensor, mask_a: Mask, mask_b: Mask, **options: Any) -> Any:
         """Return the weighted sums of v, with masked rows of u set to 0."""
         scored = options["return_scores"]
         results = self.weigh(self.u_projection(a), self.v_projection(b), b, mask_b, scored)

@@ -9,7 +9,7 @@ from keras_quasiattn.attention.softmax import alignment_pair, softmax_attention
 from keras_quasiattn.core.arguments import check_positive_integer
 from keras_quasiattn.core.masks import zero_padding
 from keras_quasiattn.core.tensors import as_dtype, check_choice, project
-from keras_quasiattn.layers.base import PairAttention, Shape, check_pair
+from keras_quasiattn.layers.base import Mask, PairAttention, Shape, check_pair
 from keras_quasiattn.layers.factorization_machine import (
     FactorizationWeights,
     add_factorization_weights,
@@ -31,12 +31,10 @@ class BidirectionalAttentionConnector(PairAttention):
     The features of y_s are computed in the same way from X̂, which uses the softmax over T of E.
     Attention pools the sequences themselves, and both directions share the factorization machines
     FM. With `use_intra` each sequence is also aligned to itself, which gives three more features
-    from a second set of machines. The output width does not depend on w, so layers can be connected
-    densely.
+    from a second set of machines. The output width is fixed, so layers can be connected densely.
 
     Masked positions, NaN included, have no effect and get weight exactly 0; their own features are
-    0, and so are those of an alignment to a fully masked sequence. Each output keeps the mask of
-    its input.
+    0, and so are those of an alignment to a fully masked sequence. Each keeps its input's mask.
 
     Args:
         factors: length of the factor vectors of the factorization machines.
@@ -52,12 +50,10 @@ class BidirectionalAttentionConnector(PairAttention):
 
     Returns:
         [f_x, f_y] with f_x (B, T, 3) and f_y (B, S, 3), or 6 features instead of 3 with
-        `use_intra`. With the weights: [f_x, f_y, W_x, W_y]. The rows of W_x and the columns of W_y
-        sum to 1.
+        `use_intra`. With the weights: [f_x, f_y, W_x, W_y]; W_x's rows and W_y's columns sum to 1.
 
     Raises:
-        ValueError: an argument is out of range, the inputs are not two tensors (B, length, w), or a
-            mask holds floats.
+        ValueError: an argument out of range, inputs that are not two (B, length, w), a float mask.
 
     Example:
     >>> x, y = np.ones((2, 3, 8), "float32"), np.ones((2, 5, 8), "float32")
@@ -89,14 +85,8 @@ class BidirectionalAttentionConnector(PairAttention):
         """Create W₁, W₂ and the weights of the factorization machines."""
         check_pair(inputs_shape)
         width: int = inputs_shape[0][-1]  # type: ignore[assignment]
-        self._kernels = [
-            self.add_weight(
-                shape=(width, width),
-                initializer=self.kernel_initializer.clone(),
-                name=f"projection_{number}",
-            )
-            for number in range(2)
-        ]
+        shape, clone = (width, width), self.kernel_initializer.clone
+        self._kernels = [self.add_weight(shape, clone(), name=f"projection_{i}") for i in (0, 1)]
         self._machines = [
             add_factorization_weights(
                 self,
@@ -110,7 +100,7 @@ class BidirectionalAttentionConnector(PairAttention):
         ]
 
     def attend(
-        self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
+        self, a: Tensor, b: Tensor, mask_a: Mask, mask_b: Mask, **options: Any
     ) -> list[Tensor]:
         """Return the features of both sequences, and the weights if they are requested."""
         kernels = [ops.convert_to_tensor(kernel) for kernel in self._kernels]
@@ -118,24 +108,16 @@ class BidirectionalAttentionConnector(PairAttention):
         scale = as_dtype(a.shape[-1] ** -0.5, a.dtype)
         projected = [_project(x, kernels) for x in (a, b)]  # (B, T, w), (B, S, w)
         # Ŷ (B, T, w), X̂ (B, S, w), and both weight matrices (B, T, S)
+        values = {"value_a": a, "value_b": b}
         to_b, to_a, weights_b, weights_a = alignment_pair(
-            projected[0] * scale,
-            projected[1],
-            mask_a,
-            mask_b,
-            value_a=a,
-            value_b=b,
-            return_scores=True,
+            projected[0] * scale, projected[1], mask_a, mask_b, **values, return_scores=True
         )
-        features = [
-            [_features(a, to_b, mask_a, b, mask_b, machines[:3])],
-            [_features(b, to_a, mask_b, a, mask_a, machines[:3])],
-        ]
+        of_a = _features(a, to_b, mask_a, b, mask_b, machines[:3])
+        features = [[of_a], [_features(b, to_a, mask_b, a, mask_a, machines[:3])]]
         if self.use_intra:
             for one, x, p, mask in zip(features, (a, b), projected, (mask_a, mask_b), strict=True):
-                itself = softmax_attention(
-                    p * scale, p, x, None if mask is None else ops.expand_dims(mask, -2)
-                )
+                keys = None if mask is None else ops.expand_dims(mask, -2)
+                itself = softmax_attention(p * scale, p, x, keys)
                 one.append(_features(x, itself, mask, x, mask, machines[3:]))
         joined = [one[0] if len(one) == 1 else ops.concatenate(one, axis=-1) for one in features]
         return [*joined, weights_b, weights_a] if options["return_scores"] else joined
@@ -155,18 +137,16 @@ def _project(x: Tensor, kernels: list[Tensor]) -> Tensor:
 def _features(
     x: Tensor,
     aligned: Tensor,
-    mask: Tensor | None,
+    mask: Mask,
     other: Tensor,
-    other_mask: Tensor | None,
+    other_mask: Mask,
     machines: list[FactorizationWeights],
 ) -> Tensor:
     """Return three features that compare x with what is aligned to it, 0 without a real pair."""
     # Cast to float32 first: the products could overflow float16.
     one, two = (ops.cast(z, machines[0].factors.dtype) for z in (x, aligned))
     made = (one * two, ops.concatenate([one, two], axis=-1), one - two)
-    numbers = [
-        factorization_machine(z, *machine) for z, machine in zip(made, machines, strict=True)
-    ]
+    numbers = [factorization_machine(z, *of) for z, of in zip(made, machines, strict=True)]
     found = ops.ones_like(other[..., 0], dtype="bool") if other_mask is None else other_mask
     found = ops.any(found, axis=-1, keepdims=True)  # (B, 1)
     shown = found if mask is None else ops.logical_and(found, mask)

@@ -7,7 +7,7 @@ import keras
 from keras_quasiattn.attention.base import ShowsOptions
 from keras_quasiattn.attention.coda.attention import CoDAOptions, Factor
 from keras_quasiattn.core.arguments import check_activation, check_positive_integer
-from keras_quasiattn.layers.base import PairAttention, Shape, check_pair
+from keras_quasiattn.layers.base import Mask, PairAttention, Shape, check_pair
 from keras_quasiattn.layers.dense import Dense, make_dense
 
 Tensor = Any
@@ -25,8 +25,7 @@ class CoDA(ShowsOptions, PairAttention):
     output rows are 0. Each output keeps the mask of its input.
 
     Args:
-        units: size of the projections F_E and F_N. Defaults to the number of features of the
-            inputs.
+        units: size of F_E and F_N. Defaults to the number of features of the inputs.
         activation: activation of the projections, for example "relu". Defaults to linear.
         use_bias: whether the projections have biases.
         share_projections: whether F_N is F_E. If False, each has its own weights.
@@ -34,8 +33,7 @@ class CoDA(ShowsOptions, PairAttention):
         alpha: factor of E, in addition to the scaling: a number ≥ 0, or "learned" (starting at 1).
         beta: factor of N, like `alpha`.
         scaling: "mean" multiplies E and N by 1/units, which makes them a mean product and a mean
-            difference; "paper" and "none" scale neither (eqs. 1–2), and gates then start nearly
-            closed at usual sizes.
+            difference; "paper" and "none" scale neither (eqs. 1–2), and gates start nearly closed.
         similarity: "tanh" or "sigmoid".
         gate: "sigmoid", "tanh", "arctan" or "algebraic" (x/√(1+x²)).
         gate_range: "scaled" doubles a sigmoid gate (eq. 5) and leaves other gates unchanged;
@@ -52,8 +50,7 @@ class CoDA(ShowsOptions, PairAttention):
         [a', b'] with a' (B, T, features) and b' (B, S, features), or [a', b', M].
 
     Raises:
-        ValueError: an option is unknown, the inputs are not two tensors (B, length, features), or a
-            mask holds floats.
+        ValueError: an unknown option, inputs that are not two (B, length, features), a float mask.
 
     Example:
     >>> a, b = np.ones((2, 3, 8), "float32"), np.ones((2, 5, 8), "float32")
@@ -106,20 +103,18 @@ class CoDA(ShowsOptions, PairAttention):
         check_pair(inputs_shape)
         self._units = self.units or cast(int, inputs_shape[0][-1])
         self.similarity_projection = self._make_projection("similarity_projection", inputs_shape[0])
-        self.distance_projection = (
-            self.similarity_projection
-            if self.share_projections
-            else self._make_projection("distance_projection", inputs_shape[0])
-        )
+        self.distance_projection = self.similarity_projection
+        if not self.share_projections:
+            shape = inputs_shape[0]
+            self.distance_projection = self._make_projection("distance_projection", shape)
         self._learned = self.options.make_weights(self, self._units)
 
     def _make_projection(self, name: str, shape: Shape) -> Dense:
-        return make_dense(
-            self, name, self._units, shape, activation=self.activation, use_bias=self.use_bias
-        )
+        options = {"activation": self.activation, "use_bias": self.use_bias}
+        return make_dense(self, name, self._units, shape, **options)
 
     def attend(
-        self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
+        self, a: Tensor, b: Tensor, mask_a: Mask, mask_b: Mask, **options: Any
     ) -> list[Tensor]:
         """Return [a', b'], and M if it is requested."""
         separate = not self.share_projections

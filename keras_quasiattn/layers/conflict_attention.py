@@ -9,7 +9,7 @@ from keras_quasiattn.attention.softmax import attend
 from keras_quasiattn.core.arguments import check_sequence
 from keras_quasiattn.core.masks import prepare_cross_attention
 from keras_quasiattn.core.tensors import check_choice, dot_products
-from keras_quasiattn.layers.base import OneWayAttention, Shape
+from keras_quasiattn.layers.base import Mask, OneWayAttention, Shape
 
 Tensor = Any
 
@@ -21,9 +21,8 @@ def alignment_attention(
 
     a = u · vᵀ;  w = softmax(a) over the positions that `mask_v` shows;  output = w · values
 
-    The scores are not scaled, as in the paper. A masked position has weight exactly 0 and its
-    content has no effect; if all are masked, the output is 0. Weights are float32 for 16-bit
-    inputs.
+    Scores are not scaled, as in the paper. A masked position has weight exactly 0 and no effect; if
+    all are masked, the output is 0. Weights are float32 for 16-bit inputs.
 
     Args:
         u: (..., T, D), already projected.
@@ -63,8 +62,7 @@ class AlignmentAttention(OneWayAttention):
         units: size of the projections. Defaults to the number of features of u.
 
     Call arguments:
-        inputs: [u, v] with u (B, T, features) and v (B, S, features); the numbers of features may
-            differ.
+        inputs: [u, v] with u (B, T, features) and v (B, S, other features).
         mask: [mask_u, mask_v], boolean (B, T) and (B, S), or None. Defaults to Keras' masks.
         return_attention_scores: also return w, (B, T, S).
 
@@ -82,9 +80,7 @@ class AlignmentAttention(OneWayAttention):
     Source: Mitra 2019, "Conflict as an Inverse of Attention in Sequence Relationship", eqs. 1–4.
     """
 
-    def weigh(
-        self, u: Tensor, v: Tensor, values: Tensor, mask_v: Tensor | None, return_scores: bool
-    ) -> Any:
+    def weigh(self, u: Tensor, v: Tensor, values: Tensor, mask_v: Mask, return_scores: bool) -> Any:
         """Apply a softmax over v to the dot products."""
         return alignment_attention(u, v, values, mask_v, return_scores=return_scores)
 
@@ -104,8 +100,7 @@ class ConflictAttention(OneWayAttention):
         difference: "absolute", "signed" (as printed) or "squared".
 
     Call arguments:
-        inputs: [u, v] with u (B, T, features) and v (B, S, features); the numbers of features may
-            differ.
+        inputs: [u, v] with u (B, T, features) and v (B, S, other features).
         mask: [mask_u, mask_v], boolean (B, T) and (B, S), or None. Defaults to Keras' masks.
         return_attention_scores: also return w, (B, T, S).
 
@@ -135,16 +130,10 @@ class ConflictAttention(OneWayAttention):
         """Create the projections and W_s."""
         super().build(inputs_shape)
         # No autocast: scores are computed in float32 or higher precision under every policy.
-        self.score_kernel = self.add_weight(
-            shape=(self.u_projection.units, 1),
-            initializer="glorot_uniform",
-            autocast=False,
-            name="score_kernel",
-        )
+        shape, name = (self.u_projection.units, 1), "score_kernel"
+        self.score_kernel = self.add_weight(shape, "glorot_uniform", autocast=False, name=name)
 
-    def weigh(
-        self, u: Tensor, v: Tensor, values: Tensor, mask_v: Tensor | None, return_scores: bool
-    ) -> Any:
+    def weigh(self, u: Tensor, v: Tensor, values: Tensor, mask_v: Mask, return_scores: bool) -> Any:
         """Apply a softmax over v to the weighted differences."""
         kernel = keras.ops.squeeze(keras.ops.convert_to_tensor(self.score_kernel), 1)  # (units,)
         return conflict_attention(
@@ -167,14 +156,12 @@ class AttentionConflict(OneWayAttention):
         difference: as in `layers.ConflictAttention`.
 
     Call arguments:
-        inputs: [u, v] with u (B, T, features) and v (B, S, features); the numbers of features may
-            differ.
+        inputs: [u, v] with u (B, T, features) and v (B, S, other features).
         mask: [mask_u, mask_v], boolean (B, T) and (B, S), or None. Defaults to Keras' masks.
         return_attention_scores: also return the weights of both, each (B, T, S).
 
     Returns:
-        (B, T, features of u + 2·features of v), or that, the alignment weights and the conflict
-        weights.
+        (B, T, features of u + 2·features of v), or that and both weights.
 
     Raises:
         ValueError: the difference is unknown, the inputs are not two tensors (B, length, features),
@@ -196,18 +183,15 @@ class AttentionConflict(OneWayAttention):
         super().__init__(units, **kwargs)
         self.difference = difference
         self.alignment = AlignmentAttention(units, dtype=self.dtype_policy, name="alignment")
-        self.conflict = ConflictAttention(
-            units, difference=difference, dtype=self.dtype_policy, name="conflict"
-        )
+        options = {"difference": difference, "dtype": self.dtype_policy}
+        self.conflict = ConflictAttention(units, name="conflict", **options)
 
     def build(self, inputs_shape: list[Shape]) -> None:
         """Build both attention layers."""
         self.alignment.build(inputs_shape)
         self.conflict.build(inputs_shape)
 
-    def attend(
-        self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
-    ) -> Any:
+    def attend(self, a: Tensor, b: Tensor, mask_a: Mask, mask_b: Mask, **options: Any) -> Any:
         """Return [u; v^A; v^C], and both weight matrices if they are requested."""
         scored = options["return_scores"]
         results = [

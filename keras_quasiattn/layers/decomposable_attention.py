@@ -7,7 +7,7 @@ import keras
 from keras_quasiattn.attention.base import make_attention
 from keras_quasiattn.core.arguments import check_activation
 from keras_quasiattn.core.tensors import check_choice
-from keras_quasiattn.layers.base import PairAttention, Shape, check_pair
+from keras_quasiattn.layers.base import Mask, PairAttention, Shape, check_pair
 from keras_quasiattn.layers.dense import DenseStack
 
 Tensor = Any
@@ -51,8 +51,7 @@ class DecomposableAttention(PairAttention):
         or [β, α, M] for CoDA. With softmax the rows of W_β and the columns of W_α sum to 1.
 
     Raises:
-        ValueError: an option is unknown, the inputs are not two tensors (B, length, features), or a
-            mask holds floats.
+        ValueError: an unknown option, inputs that are not two (B, length, features), a float mask.
 
     Example:
     >>> a, b = np.ones((2, 3, 8), "float32"), np.ones((2, 5, 8), "float32")
@@ -93,15 +92,9 @@ class DecomposableAttention(PairAttention):
         self.distance_network = None if share_networks else self._make_network("distance_network")
 
     def _make_network(self, name: str) -> DenseStack:
-        return DenseStack(
-            self.units,
-            self.num_layers,
-            self.dropout,
-            self.kernel_initializer,
-            self.last_activation,
-            dtype=self.dtype_policy,
-            name=name,
-        )
+        options = {"dtype": self.dtype_policy, "name": name}
+        sizes = (self.units, self.num_layers, self.dropout)
+        return DenseStack(*sizes, self.kernel_initializer, self.last_activation, **options)
 
     @property
     def score_count(self) -> int:  # type: ignore[override]
@@ -117,17 +110,15 @@ class DecomposableAttention(PairAttention):
         self._learned = self._attention.make_weights(self, self.units)
 
     def attend(
-        self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
+        self, a: Tensor, b: Tensor, mask_a: Mask, mask_b: Mask, **options: Any
     ) -> list[Tensor]:
         """Return β and α, and the weights if they are requested."""
         training = options["training"]
         network_a, network_b = (self.network(x, training=training) for x in (a, b))
-        distances = {}
-        if self.distance_network:
-            distances = {
-                name: self.distance_network(x, training=training)
-                for name, x in (("distance_a", a), ("distance_b", b))
-            }
+        distances, network = {}, self.distance_network
+        if network:
+            distances["distance_a"] = network(a, training=training)
+            distances["distance_b"] = network(b, training=training)
         return list(
             self._attention.pair(
                 network_a,  # (B, T, units)

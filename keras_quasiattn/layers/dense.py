@@ -93,18 +93,14 @@ class DenseStack(ConfiguredLayer):
     def build(self, inputs_shape: Shape) -> None:
         """Create the dropouts and dense layers."""
         self.dropouts, self.denses = [], []
-        for index in range(self.num_layers):
+        activations = ["relu"] * (self.num_layers - 1) + [self.last_activation]
+        for index, activation in enumerate(activations):
             options = {"dtype": self.dtype_policy, "name": f"dropout_{index}"}
             self.dropouts.append(keras.layers.Dropout(self.dropout, **options))
-            options["name"] = f"dense_{index}"
-            initializer = self.kernel_initializer.clone()
-            is_last = index == self.num_layers - 1
-            activation = self.last_activation if is_last else "relu"
-            self.denses.append(
-                Dense(self.units, activation=activation, kernel_initializer=initializer, **options)
-            )
-            self.denses[-1].build(inputs_shape)
-            inputs_shape = self.denses[-1].compute_output_shape(inputs_shape)
+            name = f"dense_{index}"
+            dense = make_dense(self, name, self.units, inputs_shape, activation=activation)
+            self.denses.append(dense)
+            inputs_shape = dense.compute_output_shape(inputs_shape)
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         """Apply the network; see the class."""

@@ -8,7 +8,7 @@ from keras_quasiattn.attention.base import make_attention
 from keras_quasiattn.core.masks import pair_mask, zero_padding
 from keras_quasiattn.core.recording import mark_visible
 from keras_quasiattn.core.tensors import training_call
-from keras_quasiattn.layers.base import PairAttention, Shape, check_pair
+from keras_quasiattn.layers.base import Mask, PairAttention, Shape, check_pair
 from keras_quasiattn.layers.dense import make_dense
 
 Tensor = Any
@@ -23,14 +23,12 @@ class DotAttention(PairAttention):
     With `attention="coda"` the weights are CoDA's for u and k. Means are taken within each row of
     u, so positions of u do not affect each other. Masks act as in `layers.AlignmentAttention`.
 
-    A call consists of `project` and `pool`. A decoder that attends to the same v repeatedly can
-    call `project` once.
+    A call consists of `project` and `pool`. A decoder can call `project` once for the same v.
 
     Args:
         attention: name of an attention, such as "softmax" (the default) or "coda"; an unknown name
             raises an error that lists them all.
-        attention_options: dict of the options that its multi-head layer adds, such as `alpha` and
-            `scaling` for "coda".
+        attention_options: dict of its multi-head layer's options, such as `alpha` for "coda".
         kernel_initializer: initializer of W. Defaults to "glorot_uniform".
 
     Call arguments:
@@ -43,8 +41,7 @@ class DotAttention(PairAttention):
         (B, T, features), or that and w.
 
     Raises:
-        ValueError: an option is unknown, the inputs are not two tensors (B, length, features), or a
-            mask holds floats.
+        ValueError: an unknown option, inputs that are not two (B, length, features), a float mask.
 
     Example:
     >>> u, v = np.ones((2, 3, 8), "float32"), np.ones((2, 5, 4), "float32")
@@ -74,14 +71,9 @@ class DotAttention(PairAttention):
         """Create W and the learned weights of the attention."""
         check_pair(inputs_shape, same_features=False)
         width = cast(int, inputs_shape[0][-1])
-        self.key_projection = make_dense(
-            self,
-            "key_projection",
-            width,
-            inputs_shape[1],
-            use_bias=False,
-            kernel_initializer=self.kernel_initializer,
-        )
+        options = {"use_bias": False, "kernel_initializer": self.kernel_initializer}
+        name = "key_projection"
+        self.key_projection = make_dense(self, name, width, inputs_shape[1], **options)
         self._learned = self._attention.make_weights(self, width)
 
     def project(self, v: Tensor) -> Tensor:
@@ -93,9 +85,9 @@ class DotAttention(PairAttention):
         u: Tensor,
         k: Tensor,
         v: Tensor,
-        mask_v: Tensor | None = None,
+        mask_v: Mask = None,
         *,
-        mask_u: Tensor | None = None,
+        mask_u: Mask = None,
         training: bool | None = None,
         return_scores: bool = False,
     ) -> Any:
@@ -115,9 +107,7 @@ class DotAttention(PairAttention):
                 return_scores=return_scores,
             )
 
-    def attend(
-        self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
-    ) -> Any:
+    def attend(self, a: Tensor, b: Tensor, mask_a: Mask, mask_b: Mask, **options: Any) -> Any:
         """Return the output with masked rows of u set to 0, and the weights if requested."""
         results = self.pool(a, self.project(b), b, mask_b, mask_u=mask_a, **options)
         mark_visible(None if mask_a is None else mask_a[..., None])

@@ -43,15 +43,10 @@ def factorization_machine(z: Tensor, bias: Tensor, weights: Tensor, factors: Ten
     """
     z = ops.convert_to_tensor(z)
     dtype = compute_dtype(z)
-    bias, weights, factors = (
-        ops.cast(ops.convert_to_tensor(x), dtype) for x in (bias, weights, factors)
-    )
-    features = z.shape[-1]
-    if (
-        tuple(weights.shape) != (features,)
-        or len(factors.shape) != 2
-        or factors.shape[0] != features
-    ):
+    given = map(ops.convert_to_tensor, (bias, weights, factors))
+    bias, weights, factors = (ops.cast(x, dtype) for x in given)
+    features, rows = z.shape[-1], factors.shape[0] if len(factors.shape) == 2 else None
+    if tuple(weights.shape) != (features,) or rows != features:
         raise ValueError(
             f"`weights` must have shape ({features},) and `factors` ({features}, K), because "
             f"`z` has {features} features. Received: weights.shape={tuple(weights.shape)}, "
@@ -84,8 +79,7 @@ class FactorizationMachine(SequenceLayer):
 
     Args:
         factors: length K of each feature's factor vector V_i.
-        factors_initializer: initializer of V. Defaults to a normal distribution with standard
-            deviation 0.1.
+        factors_initializer: initializer of V. Defaults to normal with standard deviation 0.1.
 
     Call arguments:
         inputs: (B, T, features).
@@ -95,8 +89,7 @@ class FactorizationMachine(SequenceLayer):
         (B, T, 1).
 
     Raises:
-        ValueError: `factors` is not a positive integer, the inputs are not (B, T, features), or the
-            mask holds floats.
+        ValueError: `factors` below 1, inputs that are not (B, T, features), or a float mask.
 
     Example:
     >>> tuple(FactorizationMachine(factors=4)(np.ones((2, 5, 8), "float32")).shape)
@@ -116,9 +109,8 @@ class FactorizationMachine(SequenceLayer):
     def build(self, inputs_shape: Shape) -> None:
         """Create w₀, w and V."""
         width = check_sequence(inputs_shape, "inputs")
-        self._weights = add_factorization_weights(
-            self, width, self.factors, self.factors_initializer
-        )
+        initializer = self.factors_initializer
+        self._weights = add_factorization_weights(self, width, self.factors, initializer)
 
     def call(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
         """Compute y at every position; see the class."""
@@ -134,25 +126,17 @@ class FactorizationMachine(SequenceLayer):
 
 def factors_initializer_of(given: Any) -> keras.initializers.Initializer:
     """Return the given initializer of V, or the default if it is None."""
-    return (
-        keras.initializers.RandomNormal(stddev=0.1)
-        if given is None
-        else keras.initializers.get(given)
-    )
+    default = keras.initializers.RandomNormal(stddev=0.1)
+    return default if given is None else keras.initializers.get(given)
 
 
 def add_factorization_weights(
     layer: keras.layers.Layer, width: int, factors: int, initializer: Any, prefix: str = ""
 ) -> FactorizationWeights:
     """Add the weights of a factorization machine over `width` features to `layer`."""
-    shapes = {"bias": (), "weights": (width,), "factors": (width, factors)}
-    made = {
-        name: layer.add_weight(
-            shape=shape,
-            initializer=initializer if name == "factors" else "zeros",
-            autocast=False,
-            name=f"{prefix}{name}",
-        )
-        for name, shape in shapes.items()
-    }
-    return FactorizationWeights(**made)
+
+    def add(name: str, shape: tuple[int, ...], initializer: Any = "zeros") -> Any:
+        return layer.add_weight(shape, initializer, autocast=False, name=f"{prefix}{name}")
+
+    bias, weights = add("bias", ()), add("weights", (width,))
+    return FactorizationWeights(bias, weights, add("factors", (width, factors), initializer))

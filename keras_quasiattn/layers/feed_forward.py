@@ -48,8 +48,7 @@ class FeedForward(SequenceLayer):
         (B, T, D).
 
     Raises:
-        ValueError: an argument is out of range, the inputs are not of rank 3, or the mask holds
-            floats.
+        ValueError: an argument out of range, inputs that are not of rank 3, or a float mask.
 
     Example:
     >>> layer = FeedForward(intermediate_dim=64)
@@ -87,11 +86,10 @@ class FeedForward(SequenceLayer):
         self.intermediate_dense = make_dense(
             self, "intermediate_dense", inner, inputs_shape, activation=self.activation
         )
-        self.intermediate_dropout = keras.layers.Dropout(
-            self.dropout, dtype=dtype, name="intermediate_dropout"
-        )
+        make = partial(keras.layers.Dropout, self.dropout, dtype=dtype)
+        self.intermediate_dropout = make(name="intermediate_dropout")
         self.output_dense = make_dense(self, "output_dense", width, (*inputs_shape[:-1], inner))
-        self.output_dropout = keras.layers.Dropout(self.dropout, dtype=dtype, name="output_dropout")
+        self.output_dropout = make(name="output_dropout")
         self.norm.build(inputs_shape)
 
     def call(

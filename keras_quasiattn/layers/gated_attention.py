@@ -10,7 +10,12 @@ from keras import ops
 from keras_quasiattn.attention.base import ShowsOptions
 from keras_quasiattn.attention.gated import GateOptions, Gates
 from keras_quasiattn.attention.softmax import MultiHeadSoftmax
-from keras_quasiattn.core.arguments import call_arguments, check_positive_integer, check_sequence
+from keras_quasiattn.core.arguments import (
+    call_arguments,
+    check,
+    check_positive_integer,
+    check_sequence,
+)
 from keras_quasiattn.core.backend import needs_static_shapes, segment_max, segment_sum
 from keras_quasiattn.core.masks import (
     as_boolean_mask,
@@ -21,7 +26,7 @@ from keras_quasiattn.core.masks import (
 )
 from keras_quasiattn.core.recording import is_recording, record
 from keras_quasiattn.core.tensors import check_choice
-from keras_quasiattn.layers.base import SequenceLayer, Shape
+from keras_quasiattn.layers.base import Mask, SequenceLayer, Shape
 from keras_quasiattn.layers.dense import Dense, make_dense
 from keras_quasiattn.layers.pooling import (
     AttentionPooling,
@@ -59,8 +64,7 @@ def open_positions_attention(
     Args:
         states: (B, T, D), h; with `encode`, its inputs (B, T, E).
         kernel: (D,).
-        open_positions: boolean (or 0/1 integer) (B, T): gates and mask combined, as
-            `ops.hard_gates` returns them.
+        open_positions: boolean (or 0/1 integer) (B, T): gates and mask, as from `ops.hard_gates`.
         encode: a function of (N, L, E) that returns (N, L − window + 1, D), such as a convolution
             without padding. Each sequence is padded with zeros so that it has T states.
         window: odd number of inputs from which each state is computed. Defaults to 1.
@@ -85,8 +89,7 @@ def open_positions_attention(
     Source: Xue et al. 2019, "Not All Attention Is Needed", eqs. 2 and 3.
     """
     check_choice(implementation, GATED_IMPLEMENTATIONS, "implementation")
-    if window % 2 == 0:
-        raise ValueError(f"`window` must be odd. Received: window={window}")
+    check(window % 2, window, "window", "odd")
     if encode is None:
         states, kernel = check_states(states, kernel)
     elif len(states.shape) != 3:
@@ -194,16 +197,9 @@ class GateNetwork(SequenceLayer):
         dtype = self.dtype_policy
         hidden_shape: Shape = (*inputs_shape[:-1], self.units)
         if self.network == "bilstm":
-            self.hidden = bidirectional(
-                keras.layers.LSTM(
-                    self.units,
-                    recurrent_initializer=OrthogonalInitializer,
-                    return_sequences=True,
-                    dtype=dtype,
-                ),
-                dtype=dtype,
-                name="hidden",
-            )
+            options: Any = {"recurrent_initializer": OrthogonalInitializer, "dtype": dtype}
+            lstm = keras.layers.LSTM(self.units, return_sequences=True, **options)
+            self.hidden = bidirectional(lstm, dtype=dtype, name="hidden")
             hidden_shape = (*inputs_shape[:-1], 2 * self.units)
         else:
             self.hidden = Dense(self.units, activation="tanh", dtype=dtype, name="hidden")
@@ -257,8 +253,7 @@ class GatedAttention(ShowsOptions, AttentionPooling):
 
     Args:
         network: "bilstm", "feed_forward", "self_attention", or an unbuilt Keras layer that returns
-            one logit per position, (B, T) or (B, T, 1). The layer receives the mask if its `call`
-            accepts one.
+            one logit per position, (B, T) or (B, T, 1). It receives a mask if its `call` has one.
         units: size of the named network's hidden states. Defaults to 100; 20 works as well on the
             paper's data.
         temperature: initial τ > 0. The paper chose among 0.5, 1, 1.5 and 2.
@@ -272,18 +267,14 @@ class GatedAttention(ShowsOptions, AttentionPooling):
         final_tanh: whether the output is tanh(r). Defaults to False, as in `SoftAttention`.
         kernel_initializer: initializer of w. Defaults to "glorot_uniform".
         convolution: None, or an unbuilt `keras.layers.Conv1D` over an odd number of positions, with
-            `padding="valid"` and without strides or dilation. Beyond the ends of the sequence and
-            at masked positions it reads zeros.
+            `padding="valid"` and without strides or dilation. Outside the real text it reads zeros.
         implementation: "auto", "reference" or "gathered": how `ops.open_positions_attention`
             attends to the open positions outside training; it never changes the result.
 
     Call arguments:
-        inputs: (B, T, D), h, the sequence that is attended to; the input of `convolution` if there
-            is one, (B, T, E).
-        gate_inputs: (B, T, E), x, the input of the auxiliary network, usually word embeddings.
-            Defaults to `inputs`.
-        mask: boolean (B, T), True = real. Defaults to the mask Keras attached to
-            `inputs`, or else to `gate_inputs`.
+        inputs: (B, T, D), h, what is attended to; with `convolution` its input, (B, T, E).
+        gate_inputs: (B, T, E), x, what the network reads, usually embeddings. Defaults to `inputs`.
+        mask: boolean (B, T), True = real. Defaults to Keras' mask of `inputs` or `gate_inputs`.
         training: whether gates are soft.
         return_attention_scores: also return the gates and α.
         inputs_mask: set by Keras.
@@ -333,22 +324,15 @@ class GatedAttention(ShowsOptions, AttentionPooling):
         )
         self.convolution = None if convolution is None else _check_convolution(convolution)
         if isinstance(network, keras.layers.Layer):
-            if units is not None:
-                raise ValueError(
-                    "`units` must be None when `network` is a layer, because the layer defines its "
-                    f"own size. Received: units={units!r}"
-                )
+            why = "because the layer defines its own size"
+            check(units is None, units, "units", f"None when `network` is a layer, {why}")
             self._network_name = None
             self.gate_network = network
         else:
             check_choice(network, NETWORKS, "network")
             self._network_name = network
-            self.gate_network = GateNetwork(
-                network,
-                _UNITS if units is None else units,
-                dtype=self.dtype_policy,
-                name="gate_network",
-            )
+            size, dtype = _UNITS if units is None else units, self.dtype_policy
+            self.gate_network = GateNetwork(network, size, dtype=dtype, name="gate_network")
         self.units, self.seed = units, seed
         options = GateOptions(
             temperature=temperature,
@@ -403,9 +387,8 @@ class GatedAttention(ShowsOptions, AttentionPooling):
         if training:
             if self.convolution is not None:
                 states = encode_sequence(states, self._encode, window)
-            context, weights = soft_attention(
-                states, self.score_kernel, mask, gates=gates, return_scores=True
-            )
+            options = {"gates": gates, "return_scores": True}
+            context, weights = soft_attention(states, self.score_kernel, mask, **options)
         else:
             result = open_positions_attention(
                 states,
@@ -420,7 +403,6 @@ class GatedAttention(ShowsOptions, AttentionPooling):
         context = self.finish(context)  # (B, D); the weights are (B, T)
         if not return_attention_scores:
             return context
-        gates = ops.cast(gates, self.compute_dtype)
         gates = zero_masked(ops.cast(gates, self.compute_dtype), mask)
         return context, gates, weights
 
@@ -436,7 +418,7 @@ class GatedAttention(ShowsOptions, AttentionPooling):
         states = states if layer.bias is None else states + layer.bias
         return ops.expand_dims(layer.activation(states), 1)
 
-    def _logits(self, words: Tensor, mask: Tensor | None) -> Tensor:
+    def _logits(self, words: Tensor, mask: Mask) -> Tensor:
         """Return the logits of the auxiliary network, (B, T)."""
         takes_mask = "mask" in inspect.signature(self.gate_network.call).parameters
         logits = self.gate_network(words, mask=mask) if takes_mask else self.gate_network(words)
@@ -483,11 +465,8 @@ class GatedAttention(ShowsOptions, AttentionPooling):
 def _check_convolution(convolution: Any) -> keras.layers.Conv1D:
     """Return the layer; raise a `ValueError` unless it computes one state per odd window."""
     wanted = {"padding": "valid", "strides": (1,), "dilation_rate": (1,), "groups": 1}
-    if not isinstance(convolution, keras.layers.Conv1D):
-        raise ValueError(
-            "`convolution` must be None or a `keras.layers.Conv1D`. "
-            f"Received: convolution={convolution!r}"
-        )
+    fits = isinstance(convolution, keras.layers.Conv1D)
+    check(fits, convolution, "convolution", "None or a `keras.layers.Conv1D`")
     found = {name: getattr(convolution, name) for name in wanted}
     if found != wanted or convolution.kernel_size[0] % 2 == 0:
         raise ValueError(
@@ -497,7 +476,7 @@ def _check_convolution(convolution: Any) -> keras.layers.Conv1D:
     return convolution
 
 
-def _check_masks(inputs: Tensor, gate_inputs: Tensor | None, *masks: Tensor | None) -> None:
+def _check_masks(inputs: Tensor, gate_inputs: Tensor | None, *masks: Mask) -> None:
     x = inputs if gate_inputs is None else gate_inputs
     names = ("mask", "inputs_mask", "gate_inputs_mask")
     for name, mask, of in zip(names, masks, (inputs, inputs, x), strict=True):

@@ -7,7 +7,7 @@ import keras
 from keras_quasiattn.attention.base import make_attention
 from keras_quasiattn.core.arguments import check_positive_integer, check_rate, check_sequence
 from keras_quasiattn.core.masks import pair_mask, zero_padding
-from keras_quasiattn.layers.base import PairAttention, Shape, check_pair
+from keras_quasiattn.layers.base import Mask, PairAttention, Shape, check_pair
 from keras_quasiattn.layers.dense import make_dense
 
 Tensor = Any
@@ -30,16 +30,14 @@ class GatedContextQueryAttention(PairAttention):
         units: size of a and b.
         attention: name of an attention, such as "softmax" (the default) or "coda"; an unknown name
             raises an error that lists them all.
-        attention_options: dict of the options that its multi-head layer adds, such as `alpha` and
-            `scaling` for "coda".
+        attention_options: dict of its multi-head layer's options, such as `alpha` for "coda".
         dropout: rate in [0, 1) of the dropout before W_g.
         input_dropout: rate in [0, 1) of the dropout before W_in and W_mem. Usually 0 is best with
             "coda": dropping different features of two equal words creates a distance between them.
         kernel_initializer: initializer of W_in, W_mem and W_g.
 
     Call arguments:
-        inputs: [p, q] with p (B, T, features) and q (B, S, features); the numbers of features may
-            differ.
+        inputs: [p, q] with p (B, T, features) and q (B, S, other features).
         mask: [mask_p, mask_q], boolean (B, T) and (B, S), or None. Defaults to Keras' masks.
         training: whether to apply dropout.
         return_attention_scores: also return the weights, (B, T, S).
@@ -48,8 +46,7 @@ class GatedContextQueryAttention(PairAttention):
         (B, T, features of p + features of q), or that and the weights.
 
     Raises:
-        ValueError: an option is unknown, the inputs are not two tensors (B, length, features), or a
-            mask holds floats.
+        ValueError: an unknown option, inputs that are not two (B, length, features), a float mask.
 
     Example:
     >>> p, q = np.ones((2, 3, 8), "float32"), np.ones((2, 5, 4), "float32")
@@ -97,34 +94,23 @@ class GatedContextQueryAttention(PairAttention):
             if self._attention.needs_one_projection and p[-1] == q[-1]
             else make_dense(self, "query_projection", self.units, q, **relu)
         )
-        self.gate = make_dense(
-            self, "gate", joined[-1], joined, activation="sigmoid", use_bias=False
-        )
+        sigmoid = {"activation": "sigmoid", "use_bias": False}
+        self.gate = make_dense(self, "gate", joined[-1], joined, **sigmoid)
         self._learned = self._attention.make_weights(self, self.units)
 
-    def attend(
-        self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
-    ) -> Any:
+    def attend(self, a: Tensor, b: Tensor, mask_a: Mask, mask_b: Mask, **options: Any) -> Any:
         """Return the gated output, and the weights if they are requested."""
         training, scored = options["training"], options["return_scores"]
         query = self.query_projection(self.input_dropout(b, training=training))  # (B, S, units)
         context = self.context_projection(self.input_dropout(a, training=training))
         mask = pair_mask(mask_a, mask_b)  # broadcasts to (B, T, S)
-        results = self._attention.attend(
-            context,
-            query,
-            b,
-            mask,
-            learned=self._learned,
-            scale=self.units**-0.5,
-            return_scores=scored,
-        )
+        given = {"learned": self._learned, "scale": self.units**-0.5, "return_scores": scored}
+        results = self._attention.attend(context, query, b, mask, **given)
         found, *weights = results if scored else (results,)
         # r (B, T, features of p + features of q)
         joined = keras.ops.concatenate([a, found], axis=-1)
-        output = zero_padding(
-            joined * self.gate(self.gate_dropout(joined, training=training)), mask_a
-        )
+        gate = self.gate(self.gate_dropout(joined, training=training))
+        output = zero_padding(joined * gate, mask_a)
         return (output, *weights) if scored else output
 
     def compute_output_shape(self, inputs_shape: list[Shape]) -> Any:

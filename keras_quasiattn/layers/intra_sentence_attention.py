@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_quasiattn.attention.softmax import attend
-from keras_quasiattn.core.arguments import check_sequence
+from keras_quasiattn.core.arguments import check, check_sequence
 from keras_quasiattn.core.masks import as_boolean_mask, pair_mask, sides
 from keras_quasiattn.core.tensors import as_dtype, check_choice, dot_products
 from keras_quasiattn.layers.base import SequenceLayer, Shape
@@ -71,11 +71,9 @@ def intra_attention(
         )
     scores = dot_products(features, features)  # (..., T, T)
     # (T,), or (..., T) with a mask: the number of real positions so far.
-    position = (
-        ops.arange(ops.shape(features)[-2], dtype="int32")
-        if mask is None
-        else ops.cumsum(ops.cast(mask, "int32"), axis=-1)
-    )
+    position = ops.arange(ops.shape(features)[-2], dtype="int32")
+    if mask is not None:
+        position = ops.cumsum(ops.cast(mask, "int32"), axis=-1)
     distance = ops.expand_dims(position, -1) - ops.expand_dims(position, -2)  # i − j
     beyond = size // 2 if signed else size - 1  # m + 1
     distance = ops.clip(distance, -beyond, beyond)
@@ -83,12 +81,8 @@ def intra_attention(
     # In TensorFlow the gradient of `take` is a list with one entry per pair of positions; the
     # reshape sums it to (size,).
     bias = ops.reshape(as_dtype(bias, scores.dtype), (size,))
-    return attend(
-        scores + ops.take(bias, bucket, axis=0),
-        values,
-        pair_mask(mask, mask),
-        return_scores=return_scores,
-    )
+    scores = scores + ops.take(bias, bucket, axis=0)
+    return attend(scores, values, pair_mask(mask, mask), return_scores=return_scores)
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
@@ -119,8 +113,7 @@ class IntraSentenceAttention(SequenceLayer):
         (B, T, 2·D), or that and the weights (B, T, T).
 
     Raises:
-        ValueError: an argument is out of range, the mask holds floats, or the inputs are not
-            (B, T, D).
+        ValueError: an argument out of range, a float mask, or inputs that are not (B, T, D).
 
     Example:
     >>> tuple(IntraSentenceAttention(units=16)(np.ones((2, 5, 8), "float32")).shape)
@@ -144,12 +137,10 @@ class IntraSentenceAttention(SequenceLayer):
         super().__init__(**kwargs)
         self.units, self.num_layers, self.dropout = units, num_layers, dropout
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        if not isinstance(max_distance, int) or max_distance < 0:
-            raise ValueError(
-                f"`max_distance` must be an integer ≥ 0. Received: max_distance={max_distance!r}"
-            )
+        fits = isinstance(max_distance, int) and max_distance >= 0
+        self.max_distance = check(fits, max_distance, "max_distance", "an integer ≥ 0")
         check_choice(signed, (False, True), "signed")
-        self.max_distance, self.signed = max_distance, signed
+        self.signed = signed
         self.network = DenseStack(
             units, num_layers, dropout, kernel_initializer, dtype=self.dtype_policy, name="network"
         )

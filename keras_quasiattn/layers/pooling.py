@@ -28,7 +28,7 @@ from keras_quasiattn.core.tensors import (
     project,
     weighted_sum,
 )
-from keras_quasiattn.layers.base import SequenceLayer, Shape
+from keras_quasiattn.layers.base import Mask, SequenceLayer, Shape
 from keras_quasiattn.layers.dense import make_dense
 
 Tensor = Any
@@ -162,7 +162,19 @@ def check_states(states: Tensor, kernel: Tensor) -> tuple[Tensor, Tensor]:
     return states, kernel
 
 
-class AttentionPooling(SequenceLayer):
+class Pooling(SequenceLayer):
+    """Turn a sequence (B, T, D) into one vector (B, D), without a mask."""
+
+    def compute_mask(self, inputs: Tensor, mask: Tensor | None = None) -> None:
+        """Return None: the output has no positions to mask."""
+        return None
+
+    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
+        """Return (B, D)."""
+        return (inputs_shape[0], inputs_shape[-1])
+
+
+class AttentionPooling(Pooling):
     """Pool (B, T, D) to (B, D) with the scores e_t = wᵀ·tanh(h_t); subclasses implement `pool`."""
 
     def __init__(
@@ -173,7 +185,7 @@ class AttentionPooling(SequenceLayer):
         self.final_tanh = final_tanh
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
-    def pool(self, states: Tensor, mask: Tensor | None, return_scores: bool) -> Any:
+    def pool(self, states: Tensor, mask: Mask, return_scores: bool) -> Any:
         """Return the pooled states (B, D), or those and the weights (B, T)."""
         raise NotImplementedError
 
@@ -203,14 +215,6 @@ class AttentionPooling(SequenceLayer):
     def finish(self, context: Tensor) -> Tensor:
         """Turn the pooled states into the layer's output."""
         return tanh(context) if self.final_tanh else context
-
-    def compute_mask(self, inputs: Tensor, mask: Tensor | None = None) -> None:
-        """Return None: the output has no positions to mask."""
-        return None
-
-    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
-        """Return (B, D)."""
-        return (inputs_shape[0], inputs_shape[-1])
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
@@ -249,7 +253,7 @@ class SoftAttention(AttentionPooling):
     eqs. 9–12.
     """
 
-    def pool(self, states: Tensor, mask: Tensor | None, return_scores: bool) -> Any:
+    def pool(self, states: Tensor, mask: Mask, return_scores: bool) -> Any:
         """Pool all real positions by soft attention."""
         return soft_attention(states, self.score_kernel, mask, return_scores=return_scores)
 
@@ -262,8 +266,7 @@ class LocalAttention(AttentionPooling):
     α_s = softmax(e)_s over |s − p| ≤ D, times exp(−(s − p)²/(2σ²)), σ = D/2;  r = Σ_s α_s·h_s
 
     S is the number of real positions. h_last is the state at the last of them; the paper uses a
-    decoder state in its place. Scores and masks are as in `SoftAttention`, so the two layers differ
-    only in where they attend.
+    decoder state in its place. Scores and masks are as in `SoftAttention`.
 
     Args:
         window: D, number of positions on each side of p. Defaults to 10.
@@ -279,8 +282,7 @@ class LocalAttention(AttentionPooling):
         (B, D), or that and α (B, T).
 
     Raises:
-        ValueError: the window is not a positive integer, the mask holds floats, or the inputs are
-            not (B, T, D).
+        ValueError: a window below 1, a float mask, or inputs that are not (B, T, D).
 
     Example:
     >>> h = np.ones((2, 50, 8), "float32")
@@ -310,22 +312,17 @@ class LocalAttention(AttentionPooling):
         self.hidden = make_dense(self, "hidden", width, inputs, activation="tanh", **options)
         self.center = make_dense(self, "center", 1, inputs, **options)
 
-    def pool(self, states: Tensor, mask: Tensor | None, return_scores: bool) -> Any:
+    def pool(self, states: Tensor, mask: Mask, return_scores: bool) -> Any:
         """Apply local attention around the position predicted from the last real state."""
         last = self._last_state(states, mask)  # (B, D)
         # (B, 1). At least float32: p is a position, and 16 bits cannot resolve long texts.
         dtype = "float64" if self.compute_dtype == "float64" else "float32"
         center = ops.sigmoid(ops.cast(self.center(self.hidden(last)), dtype))
-        return local_attention(
-            states,
-            self.score_kernel,
-            ops.squeeze(center, 1),
-            mask,
-            window=self.window,
-            return_scores=return_scores,
-        )
+        center, options = ops.squeeze(center, 1), {"return_scores": return_scores}
+        kernel = self.score_kernel
+        return local_attention(states, kernel, center, mask, window=self.window, **options)
 
-    def _last_state(self, states: Tensor, mask: Tensor | None) -> Tensor:
+    def _last_state(self, states: Tensor, mask: Mask) -> Tensor:
         """Return the state at the last real position, (B, D); zeros if there is none."""
         real = ops.ones_like(states[..., 0], dtype="int32")
         if mask is not None:
@@ -337,7 +334,7 @@ class LocalAttention(AttentionPooling):
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class MaskedPooling(SequenceLayer):
+class MaskedPooling(Pooling):
     """Pool a sequence over its real positions; a sequence with none gives zeros, not NaN.
 
     mean: Σ_l mask[l]·x[l] / Σ_l mask[l];  sum: Σ_l mask[l]·x[l];
@@ -391,7 +388,7 @@ class MaskedPooling(SequenceLayer):
             pooled = ops.squeeze(masked_mean(precise, positions, axis=1), 1)  # (B, features)
         return ops.cast(pooled, inputs.dtype)
 
-    def _maximum(self, inputs: Tensor, mask: Tensor | None) -> Tensor:
+    def _maximum(self, inputs: Tensor, mask: Mask) -> Tensor:
         real = ops.ones_like(inputs[..., :1], dtype="bool")  # (B, L, 1)
         if mask is not None:
             real = ops.logical_and(real, ops.expand_dims(mask, -1))
@@ -400,15 +397,6 @@ class MaskedPooling(SequenceLayer):
         )
         # (B, 1): 0 for a sequence without real positions. `zero_masked` would fail here: tf2onnx
         # turns it into a product, and 0 · −∞ is NaN.
-        floor = ops.where(
-            ops.any(real, axis=1), ops.cast(-math.inf, inputs.dtype), ops.cast(0, inputs.dtype)
-        )
+        lowest, zero = (ops.cast(value, inputs.dtype) for value in (-math.inf, 0))
+        floor = ops.where(ops.any(real, axis=1), lowest, zero)
         return maximum(pooled, floor)
-
-    def compute_mask(self, inputs: Tensor, mask: Tensor | None = None) -> None:
-        """Return None: the output has no positions left to mask."""
-        return None
-
-    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
-        """Return (B, features)."""
-        return (inputs_shape[0], inputs_shape[-1])

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.core.arguments import check_positive_integer, check_sequence
+from keras_quasiattn.core.arguments import check, check_positive_integer, check_sequence
 from keras_quasiattn.core.configured import ConfiguredLayer
 from keras_quasiattn.core.positions import relative_buckets
 from keras_quasiattn.core.tensors import check_choice
@@ -24,8 +24,7 @@ class TimingSignal(ConfiguredLayer):
     If D is odd, the last feature of the signal is 0. Any length works. A mask is passed on.
 
     Args:
-        max_timescale: number above 1; the slowest wave has the wavelength 2π·max_timescale.
-            Defaults to 10,000.
+        max_timescale: number above 1; the longest wave is 2π·max_timescale. Defaults to 10,000.
 
     Call arguments:
         inputs: (B, T, D).
@@ -47,24 +46,18 @@ class TimingSignal(ConfiguredLayer):
 
     def __init__(self, max_timescale: float = 1e4, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if not isinstance(max_timescale, (int, float)) or not max_timescale > 1:
-            raise ValueError(
-                "`max_timescale` must be a number above 1. "
-                f"Received: max_timescale={max_timescale!r}"
-            )
-        self.max_timescale = max_timescale
+        fits = isinstance(max_timescale, (int, float)) and max_timescale > 1
+        self.max_timescale = check(fits, max_timescale, "max_timescale", "a number above 1")
 
     def call(self, inputs: Tensor, start_index: Any = 0) -> Tensor:
         """Add the signal; see the class."""
         length, width = ops.shape(inputs)[1], inputs.shape[-1]
         half = width // 2
         # float32 throughout: float16 cannot tell positions above 2048 apart.
-        positions = ops.cast(
-            ops.arange(length, dtype="int32") + ops.cast(start_index, "int32"), "float32"
-        )
-        rates = ops.exp(
-            ops.arange(half, dtype="float32") * (-math.log(self.max_timescale) / max(half - 1, 1))
-        )
+        positions = ops.arange(length, dtype="int32") + ops.cast(start_index, "int32")
+        positions = ops.cast(positions, "float32")
+        slowest = -math.log(self.max_timescale) / max(half - 1, 1)
+        rates = ops.exp(ops.arange(half, dtype="float32") * slowest)
         angles = ops.expand_dims(positions, 1) * ops.expand_dims(rates, 0)  # (T, D // 2)
         signal = ops.concatenate([ops.sin(angles), ops.cos(angles)], axis=-1)  # (T, 2·(D // 2))
         signal = ops.pad(signal, [[0, 0], [0, width % 2]])  # (T, D)
@@ -111,16 +104,12 @@ class StepSignal(ConfiguredLayer):
     def build(self, inputs_shape: tuple[int | None, ...]) -> None:
         """Make the table (num_steps, D)."""
         width = check_sequence(inputs_shape, "inputs")
-        self.table = self.add_weight(
-            name="table",
-            shape=(self.num_steps, width),
-            initializer=keras.initializers.RandomNormal(stddev=width**-0.5),
-        )
+        initializer = keras.initializers.RandomNormal(stddev=width**-0.5)
+        self.table = self.add_weight((self.num_steps, width), initializer, name="table")
 
     def call(self, inputs: Tensor, step: int) -> Tensor:
         """Add the vector of `step`; see the class."""
-        if not 0 <= step < self.num_steps:
-            raise ValueError(f"`step` must be in [0, {self.num_steps}). Received: step={step!r}")
+        check(0 <= step < self.num_steps, step, "step", f"in [0, {self.num_steps})")
         return inputs + self.table[step] * inputs.shape[-1] ** 0.5
 
     def compute_output_shape(self, inputs_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
@@ -156,8 +145,7 @@ class RelativePositionBias(ConfiguredLayer):
 
     Raises:
         ValueError: a number is not a positive integer, `num_buckets` is odd with `bidirectional` or
-            below 2 for each direction, or `max_distance` is not above half the buckets of a
-            direction.
+            below 2 for each direction, or `max_distance` is at most half the buckets of one.
 
     Example:
     >>> from keras_quasiattn.layers import MultiHeadCoDA
@@ -200,12 +188,8 @@ class RelativePositionBias(ConfiguredLayer):
 
     def build(self, query_shape: Any = None, key_shape: Any = None) -> None:
         """Make the table; the shapes do not matter."""
-        self.table = self.add_weight(
-            shape=(self.num_buckets, self.num_heads),
-            initializer="zeros",
-            autocast=False,
-            name="table",
-        )
+        shape = (self.num_buckets, self.num_heads)
+        self.table = self.add_weight(shape, "zeros", autocast=False, name="table")
 
     def call(self, query: Any, key: Any = None) -> Tensor:
         """Return the bias; see the class."""
@@ -225,10 +209,8 @@ class RelativePositionBias(ConfiguredLayer):
 
     def compute_output_spec(self, query: Any, key: Any = None) -> Any:
         """Return the symbolic bias (N, T, S)."""
-        lengths = (
-            one if isinstance(one, int) else one.shape[1]
-            for one in (query, query if key is None else key)
-        )
+        both = (query, query if key is None else key)
+        lengths = (one if isinstance(one, int) else one.shape[1] for one in both)
         return keras.KerasTensor((self.num_heads, *lengths), dtype=self.compute_dtype)
 
 

@@ -29,17 +29,15 @@ class OrthogonalInitializer(keras.initializers.Orthogonal):
     def __call__(self, shape: tuple[int, ...], dtype: Any = None) -> Tensor:
         """Return a tensor of `shape`."""
         dtype = keras.backend.standardize_dtype(dtype)
-        drawn = super().__call__(
-            shape, dtype=dtype if dtype in ("float32", "float64") else "float32"
-        )
+        wide = dtype if dtype in ("float32", "float64") else "float32"
+        drawn = super().__call__(shape, dtype=wide)
         return ops.cast(drawn, dtype)
 
 
 def with_one_real_position(mask: Tensor) -> Tensor:
     """Return `mask` (B, T) with the first position of fully masked rows set to True.
 
-    cuDNN rejects rows without real positions. The caller must discard what is computed at the added
-    positions.
+    cuDNN rejects rows without real positions. The caller must discard what these give.
 
     >>> with_one_real_position(np.array([[False, True], [False, False]])).numpy().tolist()
     [[False, True], [True, False]]
@@ -76,10 +74,8 @@ def run_recurrent(
             return recurrent(inputs, training=training)
         mask = ops.ones_like(inputs[..., 0], dtype="bool")
     extra = 0 if inputs.shape[1] else 1  # 1 if T is 0 or unknown
-    read, real = (
-        ops.pad(inputs, ((0, row), (0, extra), (0, 0))),
-        ops.pad(mask, ((0, row), (0, extra))),
-    )
+    read = ops.pad(inputs, ((0, row), (0, extra), (0, 0)))
+    real = ops.pad(mask, ((0, row), (0, extra)))
     # (B + row, T + extra, features)
     states = recurrent(read, mask=with_one_real_position(real), training=training)
     return zero_padding(states[: -row or None, : -extra or None], mask)
@@ -118,17 +114,9 @@ class BidirectionalGRU(SequenceLayer):
         self.input_dropout = keras.layers.Dropout(
             self.dropout, noise_shape=(None, 1, None), dtype=dtype, name="input_dropout"
         )
-        self.recurrent = bidirectional(
-            keras.layers.GRU(
-                self.units,
-                recurrent_initializer=OrthogonalInitializer,
-                return_sequences=True,
-                dtype=dtype,
-                name="gru",
-            ),
-            dtype=dtype,
-            name="recurrent",
-        )
+        options: Any = {"recurrent_initializer": OrthogonalInitializer, "dtype": dtype}
+        gru = keras.layers.GRU(self.units, return_sequences=True, name="gru", **options)
+        self.recurrent = bidirectional(gru, dtype=dtype, name="recurrent")
         self.recurrent.build((inputs_shape[0], None, width))
 
     def call(
@@ -137,9 +125,8 @@ class BidirectionalGRU(SequenceLayer):
         """Return the states of both directions; see the class."""
         x, mask = self.masked(inputs, mask)
         # (B, T, D) to (B, T, 2·units)
-        return run_recurrent(
-            self.recurrent, self.input_dropout(x, training=training), mask, training
-        )
+        x = self.input_dropout(x, training=training)
+        return run_recurrent(self.recurrent, x, mask, training)
 
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         """Return (B, T, 2·units)."""

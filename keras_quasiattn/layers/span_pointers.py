@@ -8,7 +8,7 @@ from keras_quasiattn.attention.softmax import attend
 from keras_quasiattn.core.arguments import check_positive_integer, check_sequence
 from keras_quasiattn.core.masks import sequence_mask, zero_padding
 from keras_quasiattn.core.tensors import project
-from keras_quasiattn.layers.base import PairAttention, SequenceLayer, Shape, check_pair
+from keras_quasiattn.layers.base import Mask, PairAttention, SequenceLayer, Shape, check_pair
 from keras_quasiattn.layers.dense import make_dense
 from keras_quasiattn.layers.pooling import position_scores
 from keras_quasiattn.layers.recurrence import BidirectionalGRU, OrthogonalInitializer
@@ -32,8 +32,7 @@ class AttentiveSpanPointer(PairAttention):
         kernel_initializer: initializer of every kernel except in the GRU.
 
     Call arguments:
-        inputs: [p, q] with p (B, T, features) and q (B, S, features); the numbers of features may
-            differ.
+        inputs: [p, q] with p (B, T, features) and q (B, S, other features).
         mask: [mask_p, mask_q], boolean (B, T) and (B, S), or None. Defaults to Keras' masks.
 
     Returns:
@@ -65,23 +64,13 @@ class AttentiveSpanPointer(PairAttention):
         """Create the kernels and score vectors of the tanh layers, and the GRU cell."""
         check_pair(inputs_shape, same_features=False)
         passage, question = (shape[-1] for shape in inputs_shape)
+        clone, widths = self.kernel_initializer.clone, {"question": question, "passage": passage}
         self._kernels = {
-            name: self.add_weight(
-                shape=shape, initializer=self.kernel_initializer.clone(), name=name
-            )
-            for name, shape in (
-                ("question_kernel", (question, self.units)),
-                ("passage_kernel", (passage, self.units)),
-                ("state_kernel", (question, self.units)),
-            )
+            f"{of}_kernel": self.add_weight((width, self.units), clone(), name=f"{of}_kernel")
+            for of, width in {**widths, "state": question}.items()
         }
         self._scores = {
-            name: self.add_weight(
-                shape=(self.units, 1),
-                initializer=self.kernel_initializer.clone(),
-                autocast=False,
-                name=name,
-            )
+            name: self.add_weight((self.units, 1), clone(), autocast=False, name=name)
             for name in ("question_score", "passage_score")
         }
         self.recurrent_cell = keras.layers.GRUCell(
@@ -101,9 +90,7 @@ class AttentiveSpanPointer(PairAttention):
         """Compute the logits; see the class."""
         return super().call(inputs, mask, training)
 
-    def attend(
-        self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
-    ) -> Any:
+    def attend(self, a: Tensor, b: Tensor, mask_a: Mask, mask_b: Mask, **options: Any) -> Any:
         """Return the logits of start and end, (B, T, 2)."""
 
         def multiply(x: Tensor, kernel: Any) -> Tensor:
@@ -124,16 +111,15 @@ class AttentiveSpanPointer(PairAttention):
 
     def _score(self, x: Tensor, name: str) -> Tensor:
         """Score (B, L, units) with one of the score vectors: (B, L), at least float32."""
-        return position_scores(
-            x, keras.ops.squeeze(keras.ops.convert_to_tensor(self._scores[name]), 1)
-        )
+        kernel = keras.ops.convert_to_tensor(self._scores[name])
+        return position_scores(x, keras.ops.squeeze(kernel, 1))
 
     def compute_output_shape(self, inputs_shape: list[Shape]) -> Any:
         """Return (B, T, 2)."""
         return (*inputs_shape[0][:-1], 2)
 
 
-def _pooled(scores: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+def _pooled(scores: Tensor, values: Tensor, mask: Mask) -> Tensor:
     """Pool values (B, L, V) to (B, V), weighted by the softmax of the scores (B, L)."""
     # Attention with a single query: scores and mask are (B, 1, L).
     rows = None if mask is None else keras.ops.expand_dims(mask, 1)
@@ -148,8 +134,7 @@ class RecurrentSpanPointer(SequenceLayer):
 
     There are no biases, since a softmax over the positions cancels them. The recurrent layers skip
     masked positions, so nothing stored there, NaN included, affects the output. The logits of
-    masked positions are exactly 0, so a softmax over the logits must apply the mask. The output
-    keeps the mask.
+    masked positions are exactly 0, so a softmax must apply the mask, which is kept.
 
     Args:
         units: size of the states of each direction.
@@ -162,8 +147,7 @@ class RecurrentSpanPointer(SequenceLayer):
         (B, T, 2): start, end.
 
     Raises:
-        ValueError: `units` is not a positive integer, the inputs are not (B, T, features), or the
-            mask holds floats.
+        ValueError: `units` below 1, inputs that are not (B, T, features), or a float mask.
 
     Example:
     >>> tuple(RecurrentSpanPointer(units=4)(np.ones((2, 5, 8), "float32")).shape)

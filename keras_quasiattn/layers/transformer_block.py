@@ -48,11 +48,10 @@ class AttentionChoice:
                 check_positive_integer(key_dim, "key_dim")
             self.attention: str | dict[str, Any] = attention
             return
-        layer = (
-            keras.saving.deserialize_keras_object(attention)
-            if isinstance(attention, dict)
-            else attention
-        )
+        layer = attention
+        if isinstance(attention, dict):
+            layer = keras.saving.deserialize_keras_object(attention)
+
         is_layer = isinstance(layer, keras.layers.Layer)
         check(is_layer, attention, "attention", "a name or a Keras layer")
         given = {"num_heads": num_heads, "key_dim": key_dim, "attention_options": options}
@@ -66,18 +65,14 @@ class AttentionChoice:
         # Keep a given configuration instead of serializing `layer` again: objects that are
         # serialized while Keras loads a model must outlive the loading (see
         # `recurrence.bidirectional`), but `layer` is freed.
-        self.attention = (
-            attention if isinstance(attention, dict) else keras.saving.serialize_keras_object(layer)
-        )
+        self.attention = attention
+        if not isinstance(attention, dict):
+            self.attention = keras.saving.serialize_keras_object(layer)
 
     def get_config(self) -> dict[str, Any]:
         """Return the corresponding constructor arguments of the block."""
-        return {
-            "attention": self.attention,
-            "num_heads": self.num_heads,
-            "key_dim": self.key_dim,
-            "attention_options": self.options or None,
-        }
+        sizes = {"num_heads": self.num_heads, "key_dim": self.key_dim}
+        return {"attention": self.attention, **sizes, "attention_options": self.options or None}
 
     def make(
         self,
@@ -128,11 +123,9 @@ def options_at(depth: int, attention: Any, options: dict[str, Any] | None) -> di
         of_start = options_at(depth, start["attention"], start.get("options"))
         options = {**options, "start": {**start, "options": of_start}}
     named = ATTENTIONS.get(attention) if isinstance(attention, str) else None
-    if named is None or "depth" not in {
-        field.name for field in dataclasses.fields(named.options_class)
-    }:
-        return options
-    return {"depth": depth, **(options or {})}
+    fields = () if named is None else dataclasses.fields(named.options_class)
+    has_depth = any(field.name == "depth" for field in fields)
+    return {"depth": depth, **(options or {})} if has_depth else options
 
 
 def _copy(serialized: dict[str, Any], **changes: Any) -> keras.layers.Layer:
@@ -176,11 +169,10 @@ class TransformerBlock(ConfiguredLayer):
     ) -> tuple[keras.layers.Layer, keras.layers.Layer, keras.layers.Layer]:
         """Create and build a norm, an attention, and the dropout after it."""
         common = {"dtype": self.dtype_policy}
-        norm = LayerNormalization(
-            epsilon=self.feed_forward.layer_norm_epsilon, name=f"{name}_norm", **common
-        )
+        epsilon, width = self.feed_forward.layer_norm_epsilon, check_sequence(query_shape, "inputs")
+        norm = LayerNormalization(epsilon=epsilon, name=f"{name}_norm", **common)
         attention = self._choice.make(
-            check_sequence(query_shape, "inputs"),
+            width,
             is_cross=is_cross,
             name=name,
             dropout=self.feed_forward.dropout,
@@ -189,11 +181,8 @@ class TransformerBlock(ConfiguredLayer):
         )
         norm.build(query_shape)
         attention.build(query_shape=query_shape, value_shape=value_shape)
-        return (
-            norm,
-            attention,
-            keras.layers.Dropout(self.feed_forward.dropout, name=f"{name}_dropout", **common),
-        )
+        rate = self.feed_forward.dropout
+        return norm, attention, keras.layers.Dropout(rate, name=f"{name}_dropout", **common)
 
     def _apply_attention_sublayer(
         self,
@@ -209,9 +198,8 @@ class TransformerBlock(ConfiguredLayer):
         `normalize_first`. With `isolate_rows`, NaN in some rows must stay out of the gradients of
         the norm.
         """
-        norm, attention, dropout = (
-            getattr(self, attribute) for attribute in (f"{name}_norm", name, f"{name}_dropout")
-        )
+        parts = (f"{name}_norm", name, f"{name}_dropout")
+        norm, attention, dropout = (getattr(self, part) for part in parts)
         first = self.feed_forward.normalize_first
         normalize = partial(on_finite_rows, norm) if isolate_rows else norm
         output, further = attend(attention, normalize(inputs) if first else inputs)
@@ -226,11 +214,8 @@ class TransformerBlock(ConfiguredLayer):
     def get_config(self) -> dict[str, Any]:
         """Return every constructor argument."""
         feed_forward = self.feed_forward.get_config()
-        return {
-            **keras.layers.Layer.get_config(self),
-            **self._choice.get_config(),
-            **{name: feed_forward[name] for name in _OF_FEED_FORWARD},
-        }
+        own = {name: feed_forward[name] for name in _OF_FEED_FORWARD}
+        return {**keras.layers.Layer.get_config(self), **self._choice.get_config(), **own}
 
     def compute_output_shape(self, inputs_shape: Shape, encoder_shape: Any = None) -> Shape:
         """Return the shape of the inputs."""

@@ -14,6 +14,7 @@ from keras_quasiattn.attention.cache import (
 )
 from keras_quasiattn.core.arguments import call_arguments, check_sequence
 from keras_quasiattn.core.masks import (
+    Mask,
     as_boolean_mask,
     check_attention_mask,
     check_sequence_mask,
@@ -58,8 +59,7 @@ class TransformerDecoder(TransformerBlock):
     Args:
         intermediate_dim: positive integer, inner width of the feed-forward net.
         num_heads: positive integer, number of attention heads. None if `attention` is a layer.
-        attention: name of an attention or an unbuilt layer, as for `TransformerEncoder`. The block
-            creates its attentions from it.
+        attention: name of an attention or an unbuilt layer, as for `TransformerEncoder`.
         attention_options: dict of further constructor arguments for a named attention.
         key_dim: head size. Defaults to width / num_heads.
         dropout: rate in [0, 1). Defaults to 0.
@@ -108,17 +108,14 @@ class TransformerDecoder(TransformerBlock):
     ) -> None:
         """Create the attentions with their norms, and the feed-forward network."""
         check_sequence(decoder_shape, "decoder")
-        self.self_attention_norm, self.self_attention, self.self_attention_dropout = (
-            self._make_attention_sublayer("self_attention", decoder_shape, decoder_shape)
-        )
+        made = self._make_attention_sublayer("self_attention", decoder_shape, decoder_shape)
+        self.self_attention_norm, self.self_attention, self.self_attention_dropout = made
         self._has_cross_attention = encoder_shape is not None
         if encoder_shape is not None:
             check_sequence(encoder_shape, "encoder")
-            self.cross_attention_norm, self.cross_attention, self.cross_attention_dropout = (
-                self._make_attention_sublayer(
-                    "cross_attention", decoder_shape, encoder_shape, is_cross=True
-                )
-            )
+            shapes, name = (decoder_shape, encoder_shape), "cross_attention"
+            made = self._make_attention_sublayer(name, *shapes, is_cross=True)
+            self.cross_attention_norm, self.cross_attention, self.cross_attention_dropout = made
         self.feed_forward.build(decoder_shape)
 
     def call(
@@ -134,46 +131,26 @@ class TransformerDecoder(TransformerBlock):
         use_causal_mask: bool = True,
     ) -> Any:
         """Apply the block; see the class."""
-        pair_masks = self._check_call(
-            decoder,
-            encoder,
-            decoder_mask,
-            encoder_mask,
-            decoder_attention_mask,
-            encoder_attention_mask,
-        )
+        of_pairs = (decoder_attention_mask, encoder_attention_mask)
+        pair_masks = self._check_call(decoder, encoder, decoder_mask, encoder_mask, *of_pairs)
         decoder_mask = sequence_mask(decoder_mask, "decoder_mask", decoder, reads_implicit=True)
         encoder_mask = as_boolean_mask(encoder_mask, "encoder_mask")
-        # These new tensors carry no implicit masks, so the attentions use only the masks passed
-        # below.
+        # These new tensors carry no implicit masks: the attentions use only those passed below.
         x = zero_padding(decoder, decoder_mask)
-        attend = partial(
-            call_attention,
-            query_mask=decoder_mask,
-            return_attention_scores=return_attention_scores,
-            training=training,
-        )
-        to_past = partial(
-            attend,
-            value_mask=decoder_mask,
-            attention_mask=pair_masks[0],
-            use_causal_mask=use_causal_mask,
-        )
+        scored: Any = {"return_attention_scores": return_attention_scores, "training": training}
+        attend = partial(call_attention, query_mask=decoder_mask, **scored)
+        pairs = {"attention_mask": pair_masks[0], "use_causal_mask": use_causal_mask}
+        to_past = partial(attend, value_mask=decoder_mask, **pairs)
         hides = self._hides(self.self_attention, use_causal_mask, *pair_masks)
         x, scores = self._apply_attention_sublayer("self_attention", x, to_past, training, hides)
         if encoder is not None:
             encoder = zero_padding(encoder, encoder_mask)
             # (B, T, D) attends to (B, S, E): gives (B, T, D), and scores (B, N, T, S).
-            across = partial(
-                attend, value=encoder, value_mask=encoder_mask, attention_mask=pair_masks[1]
-            )
+            options = {"value_mask": encoder_mask, "attention_mask": pair_masks[1]}
             if hides:  # NaN rows stay NaN without a query and do not affect gradients
-                across = partial(
-                    across, query_mask=combine_masks(decoder_mask, finite_positions(x))
-                )
-            x, further = self._apply_attention_sublayer(
-                "cross_attention", x, across, training, hides
-            )
+                options["query_mask"] = combine_masks(decoder_mask, finite_positions(x))
+            across, name = partial(attend, value=encoder, **options), "cross_attention"
+            x, further = self._apply_attention_sublayer(name, x, across, training, hides)
             scores = further + scores
         output = self.feed_forward(x, mask=decoder_mask, training=training, isolate_rows=hides)
         return (output, *scores) if scores else output
@@ -250,8 +227,8 @@ class TransformerDecoder(TransformerBlock):
         decoder: Tensor,
         real: Tensor | None,
         cache: dict[str, Any],
-        decoder_mask: Tensor | None,
-        encoder_mask: Tensor | None,
+        decoder_mask: Mask,
+        encoder_mask: Mask,
     ) -> tuple[Tensor, dict[str, Any]]:
         masks = {"self_attention": decoder_mask}
         if self._has_cross_attention:
@@ -259,13 +236,12 @@ class TransformerDecoder(TransformerBlock):
         x = ops.cast(zero_padding(decoder, real), self.compute_dtype)
         new_cache = {}
         for name, mask in masks.items():
-            of_layer = partial(
-                attend, cache=cache[name], mask=mask, is_causal=name == "self_attention"
-            )
+            options = {"cache": cache[name], "mask": mask, "is_causal": name == "self_attention"}
+            of_layer = partial(attend, **options)
             x, new_cache[name] = self._apply_attention_sublayer(name, x, of_layer, training=False)
         return self.feed_forward(x, training=False), new_cache
 
-    def _check_encoder(self, encoder: Tensor | None, **masks: Tensor | None) -> None:
+    def _check_encoder(self, encoder: Tensor | None, **masks: Mask) -> None:
         """Raise a `ValueError` unless `encoder` is what the block was built for."""
         if encoder is None:
             given = [name for name, mask in masks.items() if mask is not None]
@@ -292,9 +268,8 @@ class TransformerDecoder(TransformerBlock):
         encoder_attention_mask: Any,
     ) -> tuple[Tensor | None, Tensor | None]:
         """Return both attention masks as boolean tensors; raise a `ValueError` for conflicts."""
-        self._check_encoder(
-            encoder, encoder_mask=encoder_mask, encoder_attention_mask=encoder_attention_mask
-        )
+        masks = {"encoder_mask": encoder_mask, "encoder_attention_mask": encoder_attention_mask}
+        self._check_encoder(encoder, **masks)
         sides = [("decoder", decoder, decoder_mask, decoder_attention_mask, "self_attention")]
         if encoder is not None:
             across = (encoder, encoder_mask, encoder_attention_mask, "cross_attention")
@@ -303,10 +278,8 @@ class TransformerDecoder(TransformerBlock):
             check_sequence_mask(mask, f"{name}_mask", x, f"`{name}_attention_mask`")
             shape = scores_shape(getattr(self, attention, None), decoder, x)
             check_attention_mask(pairs, f"{name}_attention_mask", shape, f"`{name}_mask`")
-        return (
-            as_boolean_mask(decoder_attention_mask, "decoder_attention_mask"),
-            as_boolean_mask(encoder_attention_mask, "encoder_attention_mask"),
-        )
+        of_decoder = as_boolean_mask(decoder_attention_mask, "decoder_attention_mask")
+        return of_decoder, as_boolean_mask(encoder_attention_mask, "encoder_attention_mask")
 
     def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
         """Return the symbolic output (B, T, D) and, if requested, scores (B, N, T, T or S)."""
@@ -314,9 +287,7 @@ class TransformerDecoder(TransformerBlock):
         decoder, encoder = given["decoder"], given["encoder"]
         masks = [given[f"{side}{kind}"] for kind in _MASKS for side in ("decoder", "encoder")]
         self._check_call(decoder, encoder, *masks)
-        output = keras.KerasTensor(
-            self.compute_output_shape(decoder.shape), dtype=self.compute_dtype
-        )
+        output = keras.KerasTensor(tuple(decoder.shape), dtype=self.compute_dtype)
         if not given["return_attention_scores"]:
             return output
         scores = [scores_spec(self.self_attention, decoder, decoder)]

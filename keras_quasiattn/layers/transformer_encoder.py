@@ -46,8 +46,7 @@ class TransformerEncoder(TransformerBlock):
             such a layer's configuration from `keras.saving.serialize_keras_object`; the block makes
             its own copy from the configuration.
         attention_options: dict of further constructor arguments for a named attention, such as
-            `{"gate_range": "centered"}`. Unless given, `use_bias` is False and `dropout` is the
-            block's.
+            `{"gate_range": "centered"}`. By default `use_bias` is False, and `dropout` the block's.
         key_dim: head size. Defaults to width / num_heads.
         dropout: rate in [0, 1) after each half, on the attention weights and inside the
             feed-forward net. Defaults to 0.
@@ -105,17 +104,15 @@ class TransformerEncoder(TransformerBlock):
         self._check_masks(inputs, mask, attention_mask)
         mask = sequence_mask(mask, "mask", inputs, reads_implicit=True)
         attention_mask = as_boolean_mask(attention_mask, "attention_mask")
+        masks = {"query_mask": mask, "value_mask": mask, "attention_mask": attention_mask}
         attend = partial(
             call_attention,
-            query_mask=mask,
-            value_mask=mask,
-            attention_mask=attention_mask,
+            **masks,
             use_causal_mask=use_causal_mask,
             return_attention_scores=return_attention_scores,
             training=training,
         )
-        # This new tensor carries no implicit mask, so the attention uses only the masks passed
-        # above.
+        # This new tensor carries no implicit mask: the attention uses only those passed above.
         inputs = zero_padding(inputs, mask)
         hides = self._hides(self.attention, attention_mask, use_causal_mask)
         x, scores = self._apply_attention_sublayer("attention", inputs, attend, training, hides)
@@ -132,9 +129,7 @@ class TransformerEncoder(TransformerBlock):
         given = call_arguments(self, args, kwargs)
         inputs = given["inputs"]
         self._check_masks(inputs, given["mask"], given["attention_mask"])
-        output = keras.KerasTensor(
-            self.compute_output_shape(inputs.shape), dtype=self.compute_dtype
-        )
+        output = keras.KerasTensor(tuple(inputs.shape), dtype=self.compute_dtype)
         if not given["return_attention_scores"]:
             return output
         return output, scores_spec(self.attention, inputs, inputs)

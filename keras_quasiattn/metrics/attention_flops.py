@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from keras_quasiattn.attention.base import ATTENTIONS, Attention
+from keras_quasiattn.core.arguments import check
 from keras_quasiattn.core.tensors import check_choice
 
 # For each pooling, the argument that it needs besides the lengths.
@@ -45,8 +46,7 @@ def attention_flops(
         The total over all texts.
 
     Raises:
-        ValueError: `attention` is unknown, `open_counts` or `window` is missing, superfluous or out
-            of range.
+        ValueError: `attention` is unknown, `open_counts` or `window` is missing, too much or wrong.
 
     >>> attention_flops("soft", [231] * 25_000, 200)  # IMDB; the paper prints 2.4G
     2310000000
@@ -70,8 +70,7 @@ def attention_flops(
             )
         counts = opened
     if window is not None:
-        if window < 0:
-            raise ValueError(f"`window` must be 0 or more. Received: window={window!r}")
+        check(window >= 0, window, "window", "0 or more")
         counts = np.minimum(counts, 2 * window + 1)
     if attention in POOLINGS:  # one query per text, at the cost of a dot product
         return 0 if attention == "none" else Attention().operations(1, int(counts.sum()), *sizes)
@@ -89,8 +88,7 @@ def auxiliary_flops(
     only; E = U = D in `layers.LocalAttention`.
 
     Args:
-        network: "bilstm", "feed_forward", "self_attention", as in `layers.GatedAttention`, or
-            "local".
+        network: "bilstm", "feed_forward", "self_attention" (`layers.GatedAttention`) or "local".
         lengths: number of words in each text, without padding.
         input_width: E, size of the vectors that the network reads.
         units: U, size of its hidden states.
@@ -113,6 +111,5 @@ def auxiliary_flops(
         "self_attention": (hidden + 4 * units**2 + units) * words + 2 * units * pairs,
         "local": (hidden + units) * texts,
     }
-    if network not in costs:
-        raise ValueError(f"`network` must be one of {tuple(costs)}. Received: network={network!r}")
+    check(network in costs, network, "network", f"one of {tuple(costs)}")
     return int(costs[network].sum())

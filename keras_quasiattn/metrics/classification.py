@@ -25,8 +25,7 @@ def classification_figures(
 
     Args:
         labels: (examples,), class numbers; at least one example.
-        probabilities: (examples, classes), each row sums to 1. On ties the first class is the
-            answer.
+        probabilities: (examples, classes), rows sum to 1. On ties the first class is the answer.
         classes: names of the classes.
 
     Returns:
@@ -48,9 +47,8 @@ def classification_figures(
     answers = probabilities.argmax(axis=1)
     right = answers == labels
     sizes = {"minlength": len(classes)}
-    hits, answered, counts = (
-        np.bincount(chosen, **sizes) for chosen in (labels[right], answers, labels)
-    )
+    chosen = (labels[right], answers, labels)
+    hits, answered, counts = (np.bincount(one, **sizes) for one in chosen)
     precision, recall = hits / np.maximum(answered, 1), hits / np.maximum(counts, 1)
     f1 = 2 * hits / np.maximum(answered + counts, 1)
     of_labels = probabilities[np.arange(len(labels)), labels].astype(np.float64)
@@ -60,13 +58,8 @@ def classification_figures(
         "cross_entropy": float(-np.mean(np.log(np.maximum(of_labels, np.finfo(np.float32).tiny)))),
         "expected_calibration_error": _calibration_error(probabilities.max(axis=1), right),
         "per_class": {
-            name: {
-                "precision": float(precision[number]),
-                "recall": float(recall[number]),
-                "f1": float(f1[number]),
-                "count": int(counts[number]),
-            }
-            for number, name in enumerate(classes)
+            name: {"precision": float(p), "recall": float(r), "f1": float(f), "count": int(count)}
+            for name, p, r, f, count in zip(classes, precision, recall, f1, counts, strict=True)
         },
     }
 

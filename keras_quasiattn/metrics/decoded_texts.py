@@ -151,8 +151,7 @@ def bleu(
     tokenized like the references for the last two.
 
     Args:
-        hypotheses: the translations, which may be empty. Bytes are decoded as UTF-8; invalid ones
-            become U+FFFD.
+        hypotheses: the translations, perhaps empty. Bytes are UTF-8; invalid ones become U+FFFD.
         references: the right translations, in the same order.
 
     Returns:
@@ -191,13 +190,11 @@ def program_accuracy(programs: Sequence[str | bytes], tests: Sequence["ProgramTe
 
     A program fails if it cannot be parsed, fails a test or exceeds the interpreter's limits. It may
     pass although it differs from the reference. A copy of the reference fails if the reference
-    fails its own tests, as some published ones do. For the share that equals the reference use
-    `exact_match`.
+    fails its own tests, as some published ones do. `exact_match` compares with it.
 
     Args:
         programs: model outputs, tokens separated by spaces.
-        tests: the tests of each program's problem, in the same order. The model must not see them
-            in training.
+        tests: the tests of each program's problem, in the same order. Not for training.
 
     Raises:
         ValueError: the two differ in number, or are empty.

@@ -21,15 +21,13 @@ class RankingMetric(Configured, keras.metrics.Metric):
     mean is exact. Subclasses define what each positive candidate adds to its question's score.
 
     `ties` orders candidates with equal scores, not their order in the data, nor the document name
-    as in trec_eval. A NaN score ranks below all other scores; among NaN scores, negatives always
-    rank before positives.
+    as in trec_eval. A NaN score ranks below all other scores; among these, negatives rank first.
 
     Args:
         capacity: number of examples in the largest data set to be measured.
         questions: which questions count: "positive", those with a positive candidate (the
             standard), or "both", those that also have a negative one.
-        ties: "worst" ranks negatives before positives of equal score, "best" positives before
-            negatives.
+        ties: "worst" ranks negatives before positives of equal score, "best" after them.
         name: name of the metric in logs. Defaults to `default_name`.
         dtype: dtype of the result.
 
@@ -38,8 +36,7 @@ class RankingMetric(Configured, keras.metrics.Metric):
             example in its data set, from 0 to capacity - 1. Questions are any 32-bit integers. Each
             number must occur once. An example with a negative number is ignored; use this for
             training batches and to fill the last batch.
-        y_pred: a score (B,) or (B, 1); or the logits of two classes (B, 2), whose score is
-            logit 1 - logit 0.
+        y_pred: a score (B,) or (B, 1); or logits of two classes (B, 2), scored logit 1 - logit 0.
 
     Returns:
         `result()` is a scalar in [0, 1]. It is 0 if no question counts. It is NaN after an example
@@ -73,9 +70,8 @@ class RankingMetric(Configured, keras.metrics.Metric):
         # Two extra slots: the first takes ignored examples, the second those beyond the capacity.
         self.scores = self.add_variable((capacity + 2,), "zeros", dtype="float32", name="scores")
         # Per slot: label, question, and how many replicas have received the example.
-        self.examples = self.add_variable(
-            (capacity + 2, 3), "zeros", dtype="int32", name="examples"
-        )
+        shape = (capacity + 2, 3)
+        self.examples = self.add_variable(shape, "zeros", dtype="int32", name="examples")
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         """Store the scores of one batch."""
@@ -86,9 +82,8 @@ class RankingMetric(Configured, keras.metrics.Metric):
             raise ValueError(
                 f"y_true must have shape (B, 3) (label, question, number); got {y_true.shape}"
             )
-        if len(y_pred.shape) not in (1, 2) or (
-            len(y_pred.shape) == 2 and y_pred.shape[1] not in (1, 2)
-        ):
+        rank = len(y_pred.shape)
+        if rank not in (1, 2) or (rank == 2 and y_pred.shape[1] not in (1, 2)):
             raise ValueError(f"y_pred must have shape (B,), (B, 1) or (B, 2); got {y_pred.shape}")
         y_true, score = ops.cast(y_true, "int32"), ops.cast(y_pred, "float32")
         if len(score.shape) == 2:
@@ -130,9 +125,8 @@ class RankingMetric(Configured, keras.metrics.Metric):
         # Empty slots rank last in their question, so they shift no other candidate.
         rank = ops.arange(1, self.capacity + 1, dtype="int32") - _before(candidates, question)
         found = ops.cumsum(label) - _before(positives, question)
-        gain = self._gain(
-            *(ops.cast(n, "float32") for n in (rank, found, ops.take(positives, question)))
-        )
+        counted = (rank, found, ops.take(positives, question))
+        gain = self._gain(*(ops.cast(n, "float32") for n in counted))
         added = ops.logical_and(label > 0, ops.take(counts, question))
         total = ops.sum(ops.where(added, gain, 0.0))
         return ops.divide_no_nan(total, ops.sum(ops.cast(counts, "float32")))
@@ -287,8 +281,7 @@ def average_precisions(
         labels: (pairs,), 1 for a right candidate and 0 for a wrong one.
         questions: (pairs,), the question of each candidate.
         scores: (pairs,), the higher the better.
-        counted: "positive" for the questions with a right candidate, "both" for those with a right
-            and a wrong one.
+        counted: "positive" for questions with a right candidate, "both" with a wrong one too.
 
     Returns:
         (questions,), in the order of the questions' numbers; only the questions that count.

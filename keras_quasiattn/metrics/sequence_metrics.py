@@ -16,8 +16,7 @@ class SequenceAccuracy(Configured, keras.metrics.Metric):
         correct(b) = all over t with y(b,t) ≠ pad_id of  argmax_v logits(b,t,v) = y(b,t)
 
     This is teacher forcing. It gives the same share of exact matches as greedy decoding, because a
-    greedy decoder sees the true past up to its first error. Compare decoded strings with
-    `exact_match`.
+    greedy decoder sees the true past up to its first error. `exact_match` compares strings.
 
     Positions with target `pad_id` or weight 0 do not count; the end of the sequence does. A
     sequence without a position that counts is left out.
@@ -100,8 +99,7 @@ class SequencePerplexity(Configured, keras.metrics.Metric):
         over all (b, t) with y[b, t] ≠ pad_id
 
     Every token has the same weight, however the data are batched. The loss's label smoothing does
-    not affect it. Ends of sequences count. Compare perplexities only over the same tokens; see
-    `metrics.perplexity`.
+    not affect it. Ends of sequences count. Only perplexities over the same tokens are comparable.
 
     Args:
         pad_id: target id that stands for padding.
@@ -111,8 +109,7 @@ class SequencePerplexity(Configured, keras.metrics.Metric):
     Call arguments:
         y_true: integer ids (B, T).
         y_pred: logits (B, T, V), of any float dtype.
-        sample_weight: None; or (B, T): a position of weight 0 does not count, any other counts
-            once.
+        sample_weight: None; or (B, T): positions of weight 0 do not count, others once.
 
     Returns:
         `result()` is a scalar, and 1 before the first token.
@@ -150,8 +147,7 @@ def perplexity(negative_log_likelihood: float, tokens: int) -> float:
     """Return exp(negative_log_likelihood / tokens), or infinity where a float would overflow.
 
     Compare perplexities only over the same tokens: the value per subword is lower than per word.
-    For the perplexity per word of a subword model, pass the sum over subwords with the number of
-    words.
+    For the one per word of a subword model, pass the sum over subwords and the number of words.
 
     Args:
         negative_log_likelihood: sum over all tokens of a set, in nats, without label smoothing.

@@ -23,10 +23,9 @@ class AttentionFlowNetwork(SpanNetwork):
             for name in ("encoder", "modelling_0", "modelling_1", "ending")
         )
         self.flow = AttentionFlow(dtype=self.dtype_policy, name="flow")
-        self.start_logit, self.end_logit = (
-            keras.layers.Dense(1, use_bias=False, dtype="float32", name=f"{side}_logit")
-            for side in ("start", "end")
-        )
+        options: Any = {"use_bias": False, "dtype": "float32"}
+        self.start_logit = keras.layers.Dense(1, name="start_logit", **options)
+        self.end_logit = keras.layers.Dense(1, name="end_logit", **options)
 
     def build(self, inputs_shape: list[Shape]) -> None:
         """Create the weights."""
@@ -34,9 +33,8 @@ class AttentionFlowNetwork(SpanNetwork):
         self.encoder.build(inputs_shape[0])
         self.flow.build([states, states])
         flow = self.flow.compute_output_shape([states, states])
-        for layer, shape in zip(
-            (*self.modelling, self.ending), (flow, states, states), strict=True
-        ):
+        layers = (*self.modelling, self.ending)
+        for layer, shape in zip(layers, (flow, states, states), strict=True):
             layer.build(shape)
         for logit in (self.start_logit, self.end_logit):
             logit.build((*states[:-1], flow[-1] + states[-1]))
@@ -57,9 +55,8 @@ class AttentionFlowNetwork(SpanNetwork):
             states = layer(states, mask=masks[0], training=training)  # (B, P, 2·units)
         ending = self.ending(states, mask=masks[0], training=training)
         start = self.start_logit(ops.concatenate([flow, states], axis=-1))  # (B, P, 1)
-        return ops.concatenate(
-            [start, self.end_logit(ops.concatenate([flow, ending], axis=-1))], axis=-1
-        )
+        end = self.end_logit(ops.concatenate([flow, ending], axis=-1))
+        return ops.concatenate([start, end], axis=-1)
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
@@ -75,13 +72,10 @@ class AttentionFlowReader(Reader):
         vocabulary_size: number of token ids, including 0 for padding.
         embedding_dim: width of the word embedding. Defaults to 300.
         train_embedding: whether the word embedding is trained. Defaults to True.
-        character_units: state size of the character GRU in each direction; 0 (the default) uses no
-            characters.
+        character_units: state size of the character GRU in each direction; 0, the default: none.
         character_dim: width of the character embedding. Defaults to 20.
-        exact_match: whether the network reads whether each word occurs in the other text. Defaults
-            to True.
-        frequency: whether the network reads how frequent each word is in its own text. Defaults to
-            True.
+        exact_match: whether it reads whether each word occurs in the other text. Defaults to True.
+        frequency: whether it reads how frequent each word is in its own text. Defaults to True.
         units: size of every recurrent state in each direction. Defaults to 64.
         dropout: rate in [0, 1) before every recurrent layer; all positions share one dropout mask.
             Defaults to 0.2.

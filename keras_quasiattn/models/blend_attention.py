@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_quasiattn.attention.start import Start
+from keras_quasiattn.core.arguments import check
 
 
 def blends(model: keras.Model) -> list[Start]:
@@ -28,8 +29,7 @@ class BlendAttention(keras.callbacks.Callback):
     logs of every epoch as `blend`.
 
     Args:
-        share: the share of all batches of `fit` in which s moves, above 0 and at most 1. Defaults
-            to 0.5.
+        share: the share in (0, 1] of all batches of `fit` in which s moves. Defaults to 0.5.
         updates: the number of batches in which s moves, instead of `share`. Needed where `fit` does
             not know how many batches an epoch has. Defaults to None.
 
@@ -49,11 +49,9 @@ class BlendAttention(keras.callbacks.Callback):
 
     def __init__(self, share: float = 0.5, updates: int | None = None) -> None:
         super().__init__()
-        if not 0 < share <= 1:
-            raise ValueError(f"`share` must be above 0 and at most 1. Received: share={share!r}")
-        if updates is not None and updates < 1:
-            raise ValueError(f"`updates` must be None or at least 1. Received: updates={updates!r}")
-        self.share, self.updates = share, updates
+        self.share = check(0 < share <= 1, share, "share", "above 0 and at most 1")
+        fits = updates is None or updates >= 1
+        self.updates = check(fits, updates, "updates", "None or at least 1")
         self._before = self._seen = 0  # batches before this epoch, and batches so far
 
     def on_train_begin(self, logs: Any = None) -> None:
@@ -65,11 +63,8 @@ class BlendAttention(keras.callbacks.Callback):
                 f"Received: {self.model.name!r}, which has no such attention"
             )
         steps = self.params.get("steps")
-        if self.updates is None and steps is None:
-            raise ValueError(
-                "`updates` must be given where the number of batches of an epoch is not known. "
-                "Received: updates=None"
-            )
+        known, expected = self.updates or steps is not None, "given where the number of batches"
+        check(known, None, "updates", f"{expected} of an epoch is not known")
         self._total = self.updates or max(1, round(self.share * steps * self.params["epochs"]))
         self._amount = min(float(ops.convert_to_numpy(one.amount)) for one in self._starts)
         if self._amount == 1 and not self._is_over:  # the weights were set, not loaded

@@ -47,14 +47,11 @@ class DecaProp(Reader):
         connectors: whether to use the n² connectors. Defaults to True.
         use_intra: whether the n² connectors also align each text to itself. Defaults to False.
         factors: number of factors of the factorization machines. Defaults to 32.
-        attention: name of the attention from the passage to the question, such as "softmax" (the
-            default) or "coda".
+        attention: name of the attention from passage to question. Defaults to "softmax".
         attention_options: dict of the attention's options, such as {"gate_range": "centered"} for
             "coda"; they also apply to `self_attention` if it names the same attention.
-        self_attention: name of the attention from the passage to itself, or "none". Defaults to
-            "softmax".
-        final_connectors: whether U_1 and U_2 are connected to every layer of the question. Defaults
-            to True.
+        self_attention: that from the passage to itself, or "none". Defaults to "softmax".
+        final_connectors: whether U_1, U_2 are connected to each question layer. Defaults to True.
         pointer: "recurrent" (`layers.RecurrentSpanPointer`, the default) or "attentive"
             (`layers.AttentiveSpanPointer`).
         dropout: rate in [0, 1) before every recurrent layer (all positions share one dropout mask)
@@ -188,9 +185,8 @@ class DecaPropNetwork(SpanNetwork):
             context = query = states
         pointed = (*states[:-1], width + 3 * len(self.final_connectors))
         question = (*states[:-1], joined)
-        self.pointer.build(
-            [pointed, question] if isinstance(self.pointer, AttentiveSpanPointer) else pointed
-        )
+        takes_both = isinstance(self.pointer, AttentiveSpanPointer)
+        self.pointer.build([pointed, question] if takes_both else pointed)
 
     def call(
         self,
@@ -236,16 +232,11 @@ def _connected(
     """Connect every passage layer to every question layer; return the features of both sides."""
     if not connectors:
         return [[], []]
-    calls = [
-        lambda *pair, connector=connector: tuple(
-            connector(list(pair), mask=masks, training=training)
-        )
-        for connector in connectors
-    ]
+    options = {"mask": masks, "training": training}
+    calls = [lambda *pair, one=one: tuple(one(list(pair), **options)) for one in connectors]
     pairs = list(itertools.product(passages, questions))
-    found = (
-        rematerialize_in_turn(calls, pairs)
-        if training
-        else [call(*pair) for call, pair in zip(calls, pairs, strict=True)]
-    )
+    if training:
+        found = rematerialize_in_turn(calls, pairs)
+    else:
+        found = [call(*pair) for call, pair in zip(calls, pairs, strict=True)]
     return [list(side) for side in zip(*found, strict=True)]

@@ -4,14 +4,13 @@ Each search is a single graph (`keras.ops.while_loop`). It runs eagerly, compile
 """
 
 import dataclasses
-import numbers
 from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
 
-from keras_quasiattn.core.arguments import check_positive_integer
+from keras_quasiattn.core.arguments import check, check_positive_integer, is_number
 from keras_quasiattn.core.backend import cumsum, highest
 from keras_quasiattn.core.randomness import gumbel_noise
 
@@ -28,18 +27,15 @@ def greedy_search(
 
     Args:
         step: `step(tokens, index, cache) -> (logits, cache)`, for example `Transformer.step`. It
-            takes the tokens (B,) at the scalar position `index` and returns the logits (B, V) of
-            the next token.
-        cache: the initial cache, a nested structure of tensors with the batch as first axis, whose
-            shapes `step` must keep.
+            takes the tokens (B,) at the scalar position `index` and returns the next logits (B, V).
+        cache: the initial cache, nested tensors (B, …), whose shapes `step` must keep.
         length: maximum number of tokens; an integer, or on TensorFlow a scalar tensor.
         start_id: token at position 0, not part of the answer. Defaults to 1.
         end_id: token after which a row is finished, part of the answer. Defaults to 1.
         padding_id: fills the rest of a finished row and is never chosen. Defaults to 0.
 
     Returns:
-        Tokens (B, length), int32, and the log-probability (B,), float32, of each row's tokens up to
-        its end.
+        Tokens (B, length), int32, and each row's log-probability (B,), float32, up to its end.
 
     Example:
     >>> step = lambda tokens, index, cache: (9.0 * keras.ops.one_hot(2 - 0 * tokens, 4), cache)
@@ -97,27 +93,18 @@ def sampling_search(
     >>> keras.ops.convert_to_numpy(tokens).tolist()
     [[2, 2, 2]]
     """
-    if not isinstance(temperature, (int, float)) or not temperature > 0:
-        raise ValueError(
-            f"`temperature` must be a number above 0. Received: temperature={temperature!r}"
-        )
+    fits = isinstance(temperature, (int, float)) and temperature > 0
+    check(fits, temperature, "temperature", "a number above 0")
     if top_k is not None:
         check_positive_integer(top_k, "top_k")
-    if top_p is not None and (
-        not isinstance(top_p, numbers.Real) or isinstance(top_p, bool) or not 0 < top_p <= 1
-    ):
-        raise ValueError(
-            f"`top_p` must be None or a number above 0, at most 1. Received: top_p={top_p!r}"
-        )
+    fits = top_p is None or (is_number(top_p) and 0 < top_p <= 1)
+    check(fits, top_p, "top_p", "None or a number above 0, at most 1")
     if isinstance(seed, keras.random.SeedGenerator):
         key = ops.cast(seed.next(), "int32")
-    elif isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**31:
-        key = ops.convert_to_tensor([seed, 0], dtype="int32")
     else:
-        raise ValueError(
-            "`seed` must be an integer from 0 to 2³¹ − 1 or a `keras.random.SeedGenerator`. "
-            f"Received: seed={seed!r}"
-        )
+        fits = isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**31
+        expected = "an integer from 0 to 2³¹ − 1 or a `keras.random.SeedGenerator`"
+        key = ops.convert_to_tensor([check(fits, seed, "seed", expected), 0], dtype="int32")
 
     def draw(log_probabilities: Tensor, index: Tensor) -> Tensor:
         scores = log_probabilities / temperature  # (B, V)
@@ -224,8 +211,7 @@ def beam_search(
     the settings beam 4 and alpha 0.6 are Tensor2Tensor's.
     """
     width = check_positive_integer(beam_width, "beam_width")
-    if not alpha >= 0:
-        raise ValueError(f"`alpha` must be 0 or more. Received: alpha={alpha!r}")
+    check(alpha >= 0, alpha, "alpha", "0 or more")
     batch = _batch_size(cache)
     columns = ops.arange(length, dtype="int32")
     # (B, 1): the index of each item's first beam among the B·K rows.
@@ -253,9 +239,8 @@ def beam_search(
         cache: Any,
     ) -> tuple[Any, ...]:
         # (B, K): the last token of each beam.
-        previous = ops.where(
-            index == 0, start_id, ops.take(alive, ops.maximum(index - 1, 0), axis=2)
-        )
+        previous = ops.take(alive, ops.maximum(index - 1, 0), axis=2)
+        previous = ops.where(index == 0, start_id, previous)
         logits, cache = step(ops.reshape(previous, (-1,)), index, cache)  # (B·K, V)
         log_probabilities = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
         vocabulary = logits.shape[-1]
@@ -392,8 +377,7 @@ def with_limits(step: Step, cache: Any, limits: Tensor, end_id: int = 1) -> tupl
 
     Args:
         step, cache: as for `greedy_search`.
-        limits: integers (B,), the maximum number of tokens including the end; none may exceed the
-            search's `length`.
+        limits: integers (B,), the maximum number of tokens including the end, at most `length`.
         end_id: token that completes a sequence. Defaults to 1.
 
     Returns:
@@ -430,9 +414,8 @@ def _begin(
         zero = ops.zeros((), dtype="int32")
         lengths = ops.zeros((batch,), dtype="int32")
         step = PromptedStep(step, ops.zeros((batch, 0), dtype="int32"), lengths, zero)
-    starts, padding = (
-        ops.full((batch, 1), token, dtype="int32") for token in (start_id, padding_id)
-    )
+    ends = (start_id, padding_id)
+    starts, padding = (ops.full((batch, 1), token, dtype="int32") for token in ends)
     tokens = ops.concatenate([starts, step.prompt, padding], axis=1)  # (B, P + 2)
     places = ops.minimum(ops.arange(length, dtype="int32") + 1, ops.shape(tokens)[1] - 1)
     return step, ops.take(tokens, places, axis=1), ops.take(tokens, step.start, axis=1)

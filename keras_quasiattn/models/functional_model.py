@@ -6,8 +6,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.core.arguments import check_positive_integer, check_rate
-from keras_quasiattn.core.quantized_parts import QuantizedParts
+from keras_quasiattn.core.arguments import check, check_positive_integer, check_rate
+from keras_quasiattn.core.configured import QuantizedParts
 
 Tensor = Any
 
@@ -93,9 +93,12 @@ def is_real(ids: Tensor) -> Tensor:
     return ops.not_equal(ids, 0)
 
 
+def id_inputs(*names: str) -> dict[str, Tensor]:
+    """Return symbolic ids (B, any length) by name."""
+    return {name: keras.Input((None,), dtype="int32", name=name) for name in names}
+
+
 def check_token_ids(vocabulary_size: Any) -> None:
     """Raise a `ValueError` unless a vocabulary has ids for padding (0) and the end (1)."""
-    if check_positive_integer(vocabulary_size, "vocabulary_size") < 2:
-        raise ValueError(
-            f"`vocabulary_size` must be above 1. Received: vocabulary_size={vocabulary_size}"
-        )
+    size = check_positive_integer(vocabulary_size, "vocabulary_size")
+    check(size > 1, size, "vocabulary_size", "above 1")

@@ -23,8 +23,7 @@ class SequenceCrossentropy(Configured, keras.losses.Loss):
     vocabulary size. As in any Keras loss, the model's mask or sample weights leave padding out.
 
     Args:
-        label_smoothing: share s of the target spread evenly over the vocabulary, in [0, 1).
-            Defaults to 0.
+        label_smoothing: share s in [0, 1) of the target spread over the vocabulary. Defaults to 0.
         name: name of the loss. Defaults to "sequence_crossentropy".
         **kwargs: `reduction` and `dtype`.
 
@@ -74,9 +73,8 @@ def _smoothed_crossentropy(ids: Tensor, logits: Tensor, smoothing: float) -> Ten
 
         def gradient(*upstreams: Tensor, upstream: Tensor | None = None) -> Tensor:
             upstream = upstreams[0] if upstream is None else upstream
-            shares = [
-                ops.cast(smoothing / vocabulary + more, logits.dtype) for more in (1 - smoothing, 0)
-            ]
+            share = smoothing / vocabulary
+            shares = [ops.cast(share + more, logits.dtype) for more in (1 - smoothing, 0)]
             # (V,) against (B, T, 1) gives the smoothed one-hot targets (B, T, V).
             target = ops.where(ops.equal(ops.arange(vocabulary, dtype="int32"), ids), *shares)
             probabilities = ops.exp(logits - ops.expand_dims(of_all, -1))
@@ -116,13 +114,9 @@ class SpanCrossentropy(Configured, keras.losses.Loss):
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         """Return the cross-entropy of each example."""
-        target = ops.cast(y_true, "int32")
-        return sum(
-            keras.losses.sparse_categorical_crossentropy(
-                target[:, side], y_pred[..., side], from_logits=True
-            )
-            for side in (0, 1)
-        )
+        target, loss = ops.cast(y_true, "int32"), keras.losses.sparse_categorical_crossentropy
+        start = loss(target[:, 0], y_pred[..., 0], from_logits=True)
+        return start + loss(target[:, 1], y_pred[..., 1], from_logits=True)
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")

@@ -7,10 +7,10 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.core.arguments import check_positive_integer
+from keras_quasiattn.core.arguments import check, check_positive_integer
 from keras_quasiattn.core.tensors import check_choice
-from keras_quasiattn.models.functional_model import EmbeddingModel, is_real
-from keras_quasiattn.models.pair_classifier import PairNetwork, pair_inputs
+from keras_quasiattn.models.functional_model import EmbeddingModel, id_inputs, is_real
+from keras_quasiattn.models.pair_classifier import PairNetwork
 
 Tensor = Any
 
@@ -37,8 +37,7 @@ class MixtureClassifier(EmbeddingModel):
         vocabulary_size: number of token ids, including 0 for padding.
         num_classes: number of classes, at least 2.
         components: K dicts, one per component, of `PairClassifier` arguments from `units` on.
-        common: dict of such arguments for all components and for q, overridden by the dict of a
-            component and by `inference`.
+        common: dict of such arguments for all components and q; their own dicts override it.
         embedding_dim: width of the embedding. Defaults to 300.
         train_embedding: whether the embedding is trained. Defaults to True.
         objective: "exact" (the default) or "elbo".
@@ -47,8 +46,7 @@ class MixtureClassifier(EmbeddingModel):
         inference: dict of such arguments for q.
         kl_weight: factor of the divergence. With 1, the default, the objective is a lower bound.
         seed: seed for drawing components; None draws different ones in every run.
-        **kwargs: `name`, `trainable` and `dtype` (a policy; the log-probabilities are always
-            float32).
+        **kwargs: `name`, `trainable` and `dtype` (a policy; the outputs are always float32).
 
     Call arguments:
         inputs: {"first": ids (B, T), "second": ids (B, S)}, integers.
@@ -91,10 +89,8 @@ class MixtureClassifier(EmbeddingModel):
         **kwargs: Any,
     ) -> None:
         make = self._begin(locals())
-        if check_positive_integer(num_classes, "num_classes") < 2:
-            raise ValueError(
-                f"`num_classes` must be at least 2. Received: num_classes={num_classes}"
-            )
+        check_positive_integer(num_classes, "num_classes")
+        check(num_classes > 1, num_classes, "num_classes", "at least 2")
         if not components:
             raise ValueError(
                 f"`components` must have at least one entry. Received: components={components!r}"
@@ -107,11 +103,11 @@ class MixtureClassifier(EmbeddingModel):
         common = common or {}
         self._hold_embedding(make)
         networks = [
-            make(PairNetwork, f"component_{number}", num_classes, **{**common, **component})
-            for number, component in enumerate(components)
+            make(PairNetwork, f"component_{i}", num_classes, **{**common, **component})
+            for i, component in enumerate(components)
         ]
         self._hold(_components=networks)
-        inputs = pair_inputs()
+        inputs = id_inputs("first", "second")
         self._end(inputs, _mixture(self.component_log_probabilities(**inputs)), kwargs)
         if objective == "elbo":
             options = {**common, **(inference or {})}
@@ -143,10 +139,8 @@ class MixtureClassifier(EmbeddingModel):
         components = self.component_log_probabilities(first, second)
         logits = _mixture(components)
         chosen = ops.one_hot(ops.argmax(logits, axis=-1), logits.shape[-1])
-        return {
-            "logits": logits,
-            "posterior": ops.softmax(_log_likelihood(components, chosen), axis=-1),
-        }
+        posterior = ops.softmax(_log_likelihood(components, chosen), axis=-1)
+        return {"logits": logits, "posterior": posterior}
 
     def call(
         self, inputs: dict[str, Tensor], training: bool | None = None, mask: Any = None
@@ -168,27 +162,21 @@ class MixtureClassifier(EmbeddingModel):
         """Return the compiled loss or, in training with "elbo", the mean of the negative bound."""
         if not training or self._arguments["objective"] == "exact":
             return super().compute_loss(x, y, y_pred, sample_weight, training)
-        components = (
-            y_pred["components"]
-            if isinstance(y_pred, dict)
-            else self.component_log_probabilities(**x, training=True)
-        )
+        if isinstance(y_pred, dict):
+            components = y_pred["components"]
+        else:
+            components = self.component_log_probabilities(**x, training=True)
         rows = self._rows(y)
         pair, masks = self._embedded(**x)
         # (B, K): log q(c | y, a, b).
-        log_posterior = ops.log_softmax(
-            self._inference(pair, context=rows, mask=masks, training=True), axis=-1
-        )
+        logits = self._inference(pair, context=rows, mask=masks, training=True)
+        log_posterior = ops.log_softmax(logits, axis=-1)
         component = None
         if self._arguments["estimator"] == "reinforce":
             drawn = keras.random.categorical(log_posterior, 1, seed=self._seed_generator)  # (B, 1)
             component = ops.squeeze(drawn, -1)
-        bound = evidence_lower_bound(
-            _log_likelihood(components, rows),
-            log_posterior,
-            component,
-            self._arguments["kl_weight"],
-        )
+        likelihood, weight = _log_likelihood(components, rows), self._arguments["kl_weight"]
+        bound = evidence_lower_bound(likelihood, log_posterior, component, weight)
         return _NegativeBound(name="negative_bound")(bound, bound, sample_weight)
 
     def compute_metrics(
@@ -266,9 +254,8 @@ def evidence_lower_bound(
     divergence = ops.sum(q * log_posterior, axis=-1) + math.log(size)
     if component is None:
         return ops.sum(q * log_likelihood, axis=-1) - kl_weight * divergence
-    chosen = ops.one_hot(
-        component, size, dtype=keras.backend.standardize_dtype(log_likelihood.dtype)
-    )
+    dtype = keras.backend.standardize_dtype(log_likelihood.dtype)
+    chosen = ops.one_hot(component, size, dtype=dtype)
     # All terms below are (B,).
     reward = ops.sum(chosen * log_likelihood, axis=-1)
     score = ops.sum(chosen * log_posterior, axis=-1)

@@ -6,11 +6,11 @@ import keras
 from keras import ops
 
 from keras_quasiattn.core.arguments import check_positive_integer
-from keras_quasiattn.core.quantized_parts import QuantizedParts
+from keras_quasiattn.core.configured import QuantizedParts
 from keras_quasiattn.core.tensors import check_choice
 from keras_quasiattn.layers import DecomposableAttention, IntraSentenceAttention, MaskedPooling
 from keras_quasiattn.layers.dense import Dense, DenseStack
-from keras_quasiattn.models.functional_model import EmbeddingModel, is_real, layer_maker
+from keras_quasiattn.models.functional_model import EmbeddingModel, id_inputs, is_real, layer_maker
 
 Tensor = Any
 Shape = tuple[int | None, ...]
@@ -50,8 +50,7 @@ class PairClassifier(EmbeddingModel):
         dropout: rate in [0, 1) before every layer of G and H. Defaults to 0.
         attention_dropout: rate in [0, 1) before every layer of F. Defaults to 0, which is usually
             best with "coda"; see `layers.DecomposableAttention`.
-        kernel_initializer: initializer of every kernel except the embedding. Defaults to
-            "glorot_uniform".
+        kernel_initializer: of every kernel except the embedding. Defaults to "glorot_uniform".
         comparison: what G reads: "concat" (the default), [a_i; β_i], or "difference", also
             |a_i − β_i| and a_i·β_i (Chen et al. 2017), which learns faster from few pairs.
         exact_match: whether each word has one more feature, 1 if its id is in the other text and 0
@@ -116,7 +115,7 @@ class PairClassifier(EmbeddingModel):
             "last_activation": keras.activations.serialize(network.attend.last_activation),
         }
         self._hold(_network=network)
-        inputs = pair_inputs()
+        inputs = id_inputs("first", "second")
         self._end(inputs, self._answer(**inputs), kwargs)
 
     def explain(self, first: Tensor, second: Tensor) -> dict[str, Tensor]:
@@ -130,11 +129,8 @@ class PairClassifier(EmbeddingModel):
         )
         if len(weights) == 1:
             return {"logits": logits, "weights": weights[0]}
-        return {
-            "logits": logits,
-            "weights_first": weights[0],
-            "weights_second": ops.swapaxes(weights[1], -1, -2),
-        }
+        second = ops.swapaxes(weights[1], -1, -2)
+        return {"logits": logits, "weights_first": weights[0], "weights_second": second}
 
     def _answer(self, first: Tensor, second: Tensor, **options: Any) -> Any:
         pair = [self._embedding(ids) for ids in (first, second)]
@@ -208,9 +204,8 @@ class PairNetwork(QuantizedParts, keras.layers.Layer):
             self.projection = make(Dense, "projection", projection_dim, use_bias=False)
         if intra_attention:
             self.intra = make(IntraSentenceAttention, "intra", **sizes | (intra_options or {}))
-        self.attend = make(
-            DecomposableAttention, "attend", **sizes | chosen | {"dropout": attention_dropout}
-        )
+        chosen["dropout"] = attention_dropout
+        self.attend = make(DecomposableAttention, "attend", **sizes | chosen)
         self.compare = make(DenseStack, "compare", **sizes)
         self.pooling = MaskedPooling("sum", dtype=self.dtype_policy, name="pooling")
         self.aggregate = make(DenseStack, "aggregate", **sizes)
@@ -255,9 +250,8 @@ class PairNetwork(QuantizedParts, keras.layers.Layer):
                 self.intra(x, mask=m, training=training) for x, m in zip(pair, masks, strict=True)
             ]
         # (B, T, width) and (B, S, width), then any weights (B, T, S)
-        outputs = self.attend(
-            pair, mask=masks, training=training, return_attention_scores=return_attention_scores
-        )
+        options = {"training": training, "return_attention_scores": return_attention_scores}
+        outputs = self.attend(pair, mask=masks, **options)
         sums = []
         for x, aligned, m in zip(pair, outputs[:2], masks, strict=True):
             read = [x, aligned]
@@ -269,9 +263,8 @@ class PairNetwork(QuantizedParts, keras.layers.Layer):
         if context is not None:
             sums.append(ops.cast(context, self.compute_dtype))
         # (B, 2·units), or (B, 2·units + C) with a context.
-        logits = self.output_layer(
-            self.aggregate(ops.concatenate(sums, axis=-1), training=training)
-        )
+        joined = ops.concatenate(sums, axis=-1)
+        logits = self.output_layer(self.aggregate(joined, training=training))
         return (logits, *outputs[2:]) if return_attention_scores else logits
 
     def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> None:
@@ -283,8 +276,3 @@ class PairNetwork(QuantizedParts, keras.layers.Layer):
     ) -> Shape:
         """Return (B, num_classes)."""
         return (inputs_shape[0][0], self.num_classes)
-
-
-def pair_inputs() -> dict[str, Tensor]:
-    """Return symbolic ids of the first and the second text."""
-    return {name: keras.Input((None,), dtype="int32", name=name) for name in ("first", "second")}

@@ -5,16 +5,15 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.core.arguments import check_positive_integer
-from keras_quasiattn.core.configured import ConfiguredLayer
+from keras_quasiattn.core.arguments import check, check_positive_integer
+from keras_quasiattn.core.configured import ConfiguredLayer, QuantizedParts
 from keras_quasiattn.core.masks import largest, zero_masked, zero_padding
-from keras_quasiattn.core.quantized_parts import QuantizedParts
 from keras_quasiattn.layers.recurrence import (
     OrthogonalInitializer,
     bidirectional,
     with_one_real_position,
 )
-from keras_quasiattn.models.functional_model import EmbeddingModel, is_real, layer_maker
+from keras_quasiattn.models.functional_model import EmbeddingModel, id_inputs, is_real, layer_maker
 
 Tensor = Any
 Shape = tuple[int | None, ...]
@@ -74,7 +73,7 @@ class Reader(EmbeddingModel):
             _network=make(network, "network", **of_network),
             _characters=make(CharacterStates, "characters", units, width) if units else None,
         )
-        inputs = {side: keras.Input((None,), dtype="int32", name=side) for side in SIDES}
+        inputs = id_inputs(*SIDES)
         with_forms = words["exact_match"] or words["frequency"]
         for side in SIDES:
             for kind, rank, read in (("characters", 2, units), ("forms", 1, with_forms)):
@@ -87,9 +86,8 @@ class Reader(EmbeddingModel):
     def _answer(self, inputs: dict[str, Tensor], dtype: str) -> Tensor:
         masks = [is_real(inputs[side]) for side in SIDES]
         pair = []
-        for side, mask, other, other_mask in zip(
-            SIDES, masks, SIDES[::-1], masks[::-1], strict=True
-        ):
+        both = zip(SIDES, masks, SIDES[::-1], masks[::-1], strict=True)
+        for side, mask, other, other_mask in both:
             parts = [self._embedding(inputs[side])]  # (B, L, embedding_dim), L = P or Q
             if self._characters:
                 # (B, L, 2·character_units)
@@ -182,13 +180,11 @@ def best_spans(start: Tensor, end: Tensor, longest: int = 16) -> tuple[Tensor, T
     >>> [np.asarray(x).tolist() for x in best_spans(start, end, longest=2)]
     [[0], [0], [9.0]]
     """
-    if longest < 1:
-        raise ValueError(f"`longest` must be at least 1. Received: longest={longest}")
+    check(longest >= 1, longest, "longest", "at least 1")
     start, end = ops.convert_to_tensor(start), ops.convert_to_tensor(end)
     # (P, longest): the positions where a span from each start may end.
-    positions = ops.arange(ops.shape(start)[1], dtype="int32")[:, None] + ops.arange(
-        longest, dtype="int32"
-    )
+    starts, steps = (ops.arange(n, dtype="int32") for n in (ops.shape(start)[1], longest))
+    positions = starts[:, None] + steps
     lowest = -3.4e38 / 4  # a quarter of the float32 range: sums with it are finite
     padded = ops.pad(end, ((0, 0), (0, longest - 1)), constant_values=lowest)
     ends = ops.take(padded, positions, axis=1)  # (B, P, longest)

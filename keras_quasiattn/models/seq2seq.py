@@ -13,7 +13,12 @@ from keras_quasiattn.layers.recurrence import (
     bidirectional,
     with_one_real_position,
 )
-from keras_quasiattn.models.functional_model import FunctionalModel, check_token_ids, is_real
+from keras_quasiattn.models.functional_model import (
+    FunctionalModel,
+    check_token_ids,
+    id_inputs,
+    is_real,
+)
 
 Tensor = Any
 
@@ -88,13 +93,9 @@ class Seq2Seq(FunctionalModel):
             )
         numbers, embedding = range(num_layers), keras.layers.Embedding
         options = {"return_sequences": True, "recurrent_initializer": OrthogonalInitializer}
-        decoders = [
-            make(keras.layers.LSTM, f"decoder_{number}", units, **options) for number in numbers
-        ]
+        decoders = [make(keras.layers.LSTM, f"decoder_{one}", units, **options) for one in numbers]
         options["return_state"] = True
-        encoders = [
-            make(keras.layers.LSTM, f"encoder_{number}", units, **options) for number in numbers
-        ]
+        encoders = [make(keras.layers.LSTM, f"encoder_{one}", units, **options) for one in numbers]
         layers: dict[str, Any] = {
             "source_embedding": make(embedding, "source_embedding", vocabulary_size, embedding_dim),
             # The mask is passed on to the logits. The LSTM does not need it: padding follows the
@@ -108,9 +109,7 @@ class Seq2Seq(FunctionalModel):
             "output_layer": make(keras.layers.Dense, "logits", vocabulary_size, dtype="float32"),
         }
         if attention is not None:
-            layers["encoders"] = [
-                make(bidirectional, f"both_{encoder.name}", encoder) for encoder in encoders
-            ]
+            layers["encoders"] = [make(bidirectional, f"both_{one.name}", one) for one in encoders]
             layers["bridges"] = [
                 [make(Dense, f"{state}_bridge_{number}", units) for state in ("hidden", "cell")]
                 for number in numbers
@@ -120,9 +119,7 @@ class Seq2Seq(FunctionalModel):
             layers["join"] = make(keras.layers.Concatenate, "join")
         self._hold(**{f"_{name}": value for name, value in layers.items()})
 
-        inputs = {
-            name: keras.Input((None,), dtype="int32", name=name) for name in ("source", "target")
-        }
+        inputs = id_inputs("source", "target")
         self._end(inputs, self._answer(**inputs)["logits"], kwargs)
 
     def explain(self, source: Tensor, target: Tensor) -> dict[str, Tensor]:
@@ -156,9 +153,8 @@ class Seq2Seq(FunctionalModel):
         if "memory" in cache:
             keys, values, mask = (cache["memory"][name] for name in ("keys", "values", "mask"))
             # Attend from a sequence of one position: (B, 1, units) to (B, 1, D).
-            context = self._attention.pool(
-                ops.expand_dims(x, 1), keys, values, mask, training=False
-            )
+            query = ops.expand_dims(x, 1)
+            context = self._attention.pool(query, keys, values, mask, training=False)
             x = ops.concatenate([x, ops.squeeze(context, 1)], axis=-1)
         return self._output_layer(x), {**cache, "states": states}
 
@@ -196,9 +192,8 @@ class Seq2Seq(FunctionalModel):
                 # `last` holds the hidden and cell states of one direction, then of the other, (B,
                 # units) each; `both` holds the concatenated hidden and cell states, (B, 2·units).
                 both = [ops.concatenate([last[i], last[i + 2]], axis=-1) for i in range(2)]
-                last = [
-                    bridge(state) for bridge, state in zip(self._bridges[number], both, strict=True)
-                ]
+                pairs = zip(self._bridges[number], both, strict=True)
+                last = [bridge(state) for bridge, state in pairs]
             states.append([zero_masked(state, has_text) for state in last])
         return x, states
 

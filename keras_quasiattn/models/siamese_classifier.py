@@ -16,8 +16,7 @@ from keras_quasiattn.layers import (
 )
 from keras_quasiattn.layers.dense import Dense
 from keras_quasiattn.layers.recurrence import OrthogonalInitializer, with_one_real_position
-from keras_quasiattn.models.functional_model import EmbeddingModel, is_real
-from keras_quasiattn.models.pair_classifier import pair_inputs
+from keras_quasiattn.models.functional_model import EmbeddingModel, id_inputs, is_real
 
 Tensor = Any
 
@@ -53,8 +52,7 @@ class SiameseClassifier(EmbeddingModel):
     "attention" and "conflict" use only one of the two, "none" neither. The encoder and the
     interaction use the same weights in both directions.
 
-    Padding is id 0, follows the text and has no effect. A text of padding alone pools to zeros, so
-    the logits are finite.
+    Padding is id 0, follows the text and has no effect. A text of padding alone pools to zeros.
 
     Args:
         vocabulary_size: number of token ids, including 0 for padding.
@@ -65,13 +63,11 @@ class SiameseClassifier(EmbeddingModel):
             `layers.ConflictAttention`.
         embedding_dim: width of the embedding. Defaults to 300.
         train_embedding: whether the embedding is trained. Defaults to True.
-        units: width of every GRU and dense layer, and of the interaction's projections. Defaults to
-            150.
+        units: width of all GRUs, dense layers and the interaction's projections. Defaults to 150.
         num_recurrent_layers: number of GRU layers. Defaults to 2.
         num_dense_layers: number of tanh layers before the logits. Defaults to 4.
         pooling: "max" (the default), "mean" or "sum" over the words; the paper does not say which.
-            With "max" a contradicting word counts as much in a long text as in a short one; a mean
-            dilutes it.
+            With "max" a contradicting word counts as much in a long text; a mean dilutes it.
         dropout: rate in [0, 1) after every GRU and tanh layer. Defaults to 0.2.
         **kwargs: `name`, `trainable` and `dtype` (a policy; the logits are always float32).
 
@@ -137,7 +133,7 @@ class SiameseClassifier(EmbeddingModel):
         for name, kind in zip(names, _INTERACTIONS[interaction].layers, strict=False):
             layers[name] = make(kind, name, units, difference=difference)
         self._hold(**{f"_{name}": value for name, value in layers.items()})
-        inputs = pair_inputs()
+        inputs = id_inputs("first", "second")
         self._end(inputs, self._answer(**inputs)["logits"], kwargs)
 
     def explain(self, first: Tensor, second: Tensor) -> dict[str, Tensor]:
@@ -163,9 +159,8 @@ class SiameseClassifier(EmbeddingModel):
                 found, *weights = layer(pair, mask=both, return_attention_scores=True)
                 seen = [found] if len(weights) == 2 else [*seen, found]
                 matrices += weights
-            answer |= {
-                f"{head}_{side}": matrix for head, matrix in zip(heads, matrices, strict=True)
-            }
+            names = [f"{head}_{side}" for head in heads]
+            answer |= dict(zip(names, matrices, strict=True))
             pooled.append(self._pooling(ops.concatenate(seen, axis=-1), mask=both[0]))
         x = ops.concatenate(pooled, axis=-1)  # (B, 2·width of u')
         for dense in self._dense:

@@ -14,6 +14,7 @@ from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.attention.start import Start
 from keras_quasiattn.attention.swapped_layer import (
     STARTS,
+    WITH_HEADS,
     Swap,
     holder_name,
     made_anew,
@@ -25,7 +26,6 @@ from keras_quasiattn.core.tensors import check_choice
 
 # Sublayers that both layers have; the last one only where `use_gate` is set.
 _PROJECTIONS = ("_query_dense", "_key_dense", "_value_dense", "_output_dense", "_gate_dense")
-_WITH_HEADS = (keras.layers.MultiHeadAttention, keras.layers.GroupQueryAttention)
 
 
 def swap_attention(
@@ -48,8 +48,7 @@ def swap_attention(
     Names, projection weights, masks and calls stay the same, and so do all other layers. Frozen
     layers stay frozen, including the further weights of a new layer. The original model does not
     change. In the copy, the class of your own layer, or of a model whose class makes its layers
-    from arguments, such as those of KerasHub, is a subclass of yours; tasks keep their
-    preprocessor.
+    from arguments, such as those of KerasHub, is a subclass; tasks keep preprocessors.
 
     `start` says what the copy computes before it is trained:
 
@@ -67,17 +66,14 @@ def swap_attention(
 
     Args:
         model: a built functional or sequential model.
-        attention: name of the multi-head layer to use, as for `layers.TransformerEncoder`. Defaults
-            to "coda".
+        attention: name of the layer to use, as for `layers.TransformerEncoder`. Defaults to "coda".
         attention_options: dict of arguments of that layer that `MultiHeadAttention` does not have,
-            such as `{"gate_range": "centered"}`. `tuning.choose_attention` returns it with
-            `attention`.
+            such as `{"gate_range": "centered"}`. `tuning.choose_attention` finds it.
         start: "projections", "unchanged" or "blend". Defaults to "projections".
         **options: the same arguments as in `attention_options`, one by one.
 
     Returns:
-        The copy, not compiled, even if the model is, unless its class compiles it by itself, as
-        KerasHub's tasks do.
+        The copy, not compiled unless its class compiles it by itself, as KerasHub's tasks do.
 
     Raises:
         ValueError: if the model is neither functional nor sequential, has no layer to swap, or
@@ -96,7 +92,7 @@ def swap_attention(
     >>> bool(keras.ops.max(keras.ops.abs(copy(states) - model(states))) < 1e-6)
     True
     """
-    if not isinstance(model, (keras.Sequential, keras.Model)) or not hasattr(model, "inputs"):
+    if not _is_graph(model):
         raise ValueError(
             "`model` must be a functional model, or a sequential model that has been built. "
             f"Received: {model!r}"
@@ -135,9 +131,8 @@ def swap_attention(
     for pair in pairs:
         _transfer(*pair)
     if kept:
-        warnings.warn(
-            f"swap_attention leaves these layers unchanged: {_listed(kept)}", stacklevel=2
-        )
+        text = f"swap_attention leaves these layers unchanged: {_listed(kept)}"
+        warnings.warn(text, stacklevel=2)
     return copy
 
 
@@ -214,7 +209,7 @@ def _is_new(pair: tuple[keras.Layer, keras.Layer]) -> bool:
 def _differ(pair: tuple[keras.Layer, keras.Layer]) -> bool:
     """Return whether the second layer is another class of attention than the first."""
     one, other = map(original_class, pair)
-    return all(issubclass(kind, _WITH_HEADS) for kind in (one, other)) and one is not other
+    return all(issubclass(kind, WITH_HEADS) for kind in (one, other)) and one is not other
 
 
 def _pairs(source: keras.Layer, target: keras.Layer) -> Iterator[tuple[keras.Layer, keras.Layer]]:
@@ -254,9 +249,8 @@ def _transfer(source: keras.Layer, target: keras.Layer) -> None:
             f"the copy recreates. Received: {source.path!r}, which {_adaptation(source)}"
         )
     # Keras has no public way to list the weights that are not those of sublayers
-    weights, copies = (
-        [*one._trainable_variables, *one._non_trainable_variables] for one in (source, target)
-    )
+    pair = (source, target)
+    weights, copies = ([*x._trainable_variables, *x._non_trainable_variables] for x in pair)
     shapes, needed = ([tuple(weight.shape) for weight in one] for one in (weights, copies))
     if shapes != needed:
         raise ValueError(
@@ -294,8 +288,8 @@ def _kept(layer: keras.Layer, swap: Swap) -> Iterator[tuple[keras.Layer, str, st
             reason = "its layer holds it neither as an attribute nor in a list or the like of one"
         elif isinstance(one, keras.layers.Attention):
             reason = "it has neither heads nor projections, whose weights could be kept"
-        elif isinstance(one, _WITH_HEADS):
-            base = next(base for base in _WITH_HEADS if isinstance(one, base))
+        elif isinstance(one, WITH_HEADS):
+            base = next(base for base in WITH_HEADS if isinstance(one, base))
             reason = f"a subclass of {base.__name__} may compute something else"
         elif hasattr(one, HOOK):
             reason = f"its `{HOOK}` is not a plain softmax of q·kᵀ/√H over the keys of a mask"
@@ -311,7 +305,7 @@ def _is_attention_alone(layer: keras.Layer) -> bool:
     """Return whether another package calls this layer attention, and none of its sublayers."""
 
     def is_attention(one: keras.Layer) -> bool:
-        return isinstance(one, _WITH_HEADS) or "Attention" in type(one).__name__
+        return isinstance(one, WITH_HEADS) or "Attention" in type(one).__name__
 
     ours = type(layer).__module__.startswith("keras_quasiattn.")
     inside = layer._flatten_layers(include_self=False)

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_quasiattn.attention.base import ATTENTIONS
+from keras_quasiattn.core.arguments import check
 from keras_quasiattn.core.masks import zero_padding
 from keras_quasiattn.core.tensors import check_choice
 from keras_quasiattn.layers import GatedAttention, LocalAttention, MaskedPooling, SoftAttention
@@ -64,21 +65,16 @@ class TextClassifier(EmbeddingModel):
         num_classes: number of classes.
         attention: "gated" (the default), "soft", "local", "none" (only with LSTMs), or the name of
             a multi-head layer, such as "softmax" or "coda".
-        attention_options: dict of further constructor arguments of the attention layer; for a
-            multi-head layer also `num_heads`.
+        attention_options: dict of further arguments of the attention layer, such as `num_heads`.
         embedding_dim: width of the embedding. Defaults to 100.
         units: width of each layer; of an LSTM, per direction. Defaults to 100.
         num_layers: number of encoder layers. Defaults to 2.
-        merge_mode: "concat" joins the two directions of an LSTM, "sum" adds them. Defaults to
-            "concat".
-        embedding_dropout: rate in [0, 1) on the embeddings, before the encoder and the gates'
-            network. Defaults to 0.
-        dropout: rate in [0, 1) after every encoder layer except the last, and before the linear
-            layer. Defaults to 0.
+        merge_mode: "concat" (the default) joins both directions of an LSTM, "sum" adds them.
+        embedding_dropout: rate in [0, 1) on the embeddings, also for the gates. Defaults to 0.
+        dropout: rate in [0, 1) between encoder layers, and before the linear layer. Defaults to 0.
         train_embedding: whether the embedding is trained. Defaults to True.
         encoder: "lstm" (the default) or "convolution".
-        kernel_size: odd number of words that a convolution reads; 1 reads no neighbours. Defaults
-            to 3.
+        kernel_size: odd number of words that a convolution reads, 1 or more. Defaults to 3.
         **kwargs: `name`, `trainable` and `dtype` (a policy; the logits are always float32).
 
     Call arguments:
@@ -127,8 +123,7 @@ class TextClassifier(EmbeddingModel):
         check_choice(merge_mode, ("concat", "sum"), "merge_mode")
         pooling = _POOLINGS.get(attention)
         local = encoder == "convolution"
-        if kernel_size % 2 == 0:
-            raise ValueError(f"`kernel_size` must be odd. Received: kernel_size={kernel_size}")
+        check(kernel_size % 2, kernel_size, "kernel_size", "odd")
         if local and attention == "none":
             raise ValueError(
                 "`attention` must not be 'none' with `encoder='convolution'`, which has no last "
@@ -175,8 +170,7 @@ class TextClassifier(EmbeddingModel):
 
     def explain(self, ids: Tensor) -> dict[str, Tensor]:
         """Return the logits for ids (B, T), and the `weights` and `gates` (B, T) of a pooling."""
-        # `training` must stay None: with False the gates would count this call as part of
-        # `evaluate`.
+        # `training` stays None: with False the gates would count this call in `evaluate`.
         return self._answer(ops.cast(ids, "int32"))
 
     def _answer(self, ids: Tensor, training: bool | None = None) -> dict[str, Tensor]:
@@ -186,9 +180,8 @@ class TextClassifier(EmbeddingModel):
         states = self._states(embedded, mask, training)  # (B, T, D), or the last ones (B, D)
         context, answer = states, {}
         if not pooling:
-            attended = self._attention(
-                states, states, query_mask=mask, value_mask=mask, training=training
-            )
+            masks = {"query_mask": mask, "value_mask": mask}
+            attended = self._attention(states, states, training=training, **masks)
             context = self._pooling(states + attended, mask=mask)  # (B, T, D) to (B, D)
         elif pooling.layer:
             options = {"gate_inputs": embedded} if pooling.is_gated else {}

@@ -17,7 +17,12 @@ from keras_quasiattn.layers.transformer_block import AttentionChoice, options_at
 from keras_quasiattn.layers.transformer_decoder import TransformerDecoder
 from keras_quasiattn.layers.transformer_encoder import TransformerEncoder
 from keras_quasiattn.models.decoding import greedy_search, with_prompt
-from keras_quasiattn.models.functional_model import FunctionalModel, check_token_ids, is_real
+from keras_quasiattn.models.functional_model import (
+    FunctionalModel,
+    check_token_ids,
+    id_inputs,
+    is_real,
+)
 
 Tensor = Any
 Cache = dict[str, Any]
@@ -184,8 +189,7 @@ class Transformer(_Decoder):
 
     Args:
         vocabulary_size: integer above 1, number of token ids including 0 (padding) and 1 (end).
-        num_layers: positive integer, number of blocks on each side, or of applications of the one
-            block.
+        num_layers: positive integer, number of blocks on each side, or of applications of one.
         hidden_dim: positive integer, the width D.
         intermediate_dim: positive integer, inner width of the feed-forward nets.
         num_heads: positive integer, attention heads; None if `attention` is a layer.
@@ -267,9 +271,7 @@ class Transformer(_Decoder):
         self._hold(**layers)
         self.num_layers, self.hidden_dim = num_layers, hidden_dim
         self.universal, self.adaptive = universal, adaptive
-        inputs = {
-            name: keras.Input((None,), dtype="int32", name=name) for name in ("source", "target")
-        }
+        inputs = id_inputs("source", "target")
         source, target = inputs.values()
         self._end(inputs, self._decode(target, self.encode(source), is_real(source)), kwargs)
 
@@ -281,9 +283,8 @@ class Transformer(_Decoder):
             return self._block(self.encoder_blocks, i)(x, mask=mask, training=training)
 
         x = self._embed(source, training=training)
-        return self.encoder_norm(
-            self._apply_blocks("encoder", apply, x, mask=mask, training=training)
-        )
+        x = self._apply_blocks("encoder", apply, x, mask=mask, training=training)
+        return self.encoder_norm(x)
 
     def explain(self, source: Tensor, target: Tensor) -> dict[str, Tensor]:
         """Return the `logits` (B, T, vocabulary_size) for ids (B, S) and (B, T).
@@ -301,10 +302,8 @@ class Transformer(_Decoder):
         source = ops.cast(source, "int32")
         # (B, S, hidden_dim) and (B, S)
         encoded, source_mask = self.encode(source, training=False), is_real(source)
-        blocks = [
-            self._block(self.decoder_blocks, i).start_cache(encoded, length, source_mask)
-            for i in range(self.num_layers)
-        ]
+        of_layers = [self._block(self.decoder_blocks, i) for i in range(self.num_layers)]
+        blocks = [block.start_cache(encoded, length, source_mask) for block in of_layers]
         target_mask = ops.zeros((ops.shape(source)[0], length), dtype="bool")
         return {"source_mask": source_mask, "target_mask": target_mask, "blocks": blocks}
 
@@ -408,9 +407,8 @@ class CausalTransformer(_Decoder):
 
     def start_cache(self, batch_size: Any, length: Any) -> Cache:
         """Return a cache for `length` tokens in each of `batch_size` rows, for `step`."""
-        blocks = [
-            block.start_cache(None, length, batch_size=batch_size) for block in self.decoder_blocks
-        ]
+        size = {"batch_size": batch_size}
+        blocks = [one.start_cache(None, length, **size) for one in self.decoder_blocks]
         return {"target_mask": ops.zeros((batch_size, length), dtype="bool"), "blocks": blocks}
 
     def generate(
@@ -435,8 +433,7 @@ class CausalTransformer(_Decoder):
 
         Returns:
             Tokens (B, length), int32, that begin with the tokens of the prompt, and the
-            log-probability (B,) of the tokens after the prompt. Padding follows the end of a
-            sequence.
+            log-probability (B,) of the tokens after the prompt. Padding follows the end.
 
         Raises:
             ValueError: if the prompt is not a matrix of integers, or longer than `length`.
@@ -471,8 +468,7 @@ class TransformerClassifier(FunctionalModel):
     x = √D·table[ids] + position;  x = EncoderBlock(x), num_layers times;
     logits = W·mean_t LayerNorm(x)_t + b
 
-    Padding is id 0 and has no effect (Tensor2Tensor's mean includes it). A text of padding alone
-    gives the logits b.
+    Padding is id 0 and has no effect (Tensor2Tensor's mean includes it). Padding alone gives b.
 
     Args:
         vocabulary_size: number of token ids, including 0 for padding.

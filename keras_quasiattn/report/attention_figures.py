@@ -31,9 +31,8 @@ class AttentionFigures:
 
     def measure(self) -> dict[str, dict[str, list[float]]]:
         """Measure the attention; return empty dictionaries for a model without attention."""
-        counts = {
-            name: count.numpy().tolist() for name, count in self._counted(self._inputs).items()
-        }
+        found = self._counted(self._inputs)
+        counts = {name: count.numpy().tolist() for name, count in found.items()}
         scalars = {
             name: np.ravel(keras.ops.convert_to_numpy(value)).tolist()
             for name, value in temperatures(self._model).items()
@@ -69,11 +68,9 @@ def shares(counts: list[float]) -> dict[str, float]:
     {'near_minus_one': 0.75, 'near_zero': 0.0, 'near_one': 0.25}
     """
     total, middle = max(sum(counts), 1), len(counts) // 2
-    near = {
-        "near_minus_one": counts[:_NEAR_BINS],
-        "near_zero": counts[middle - _NEAR_BINS : middle + _NEAR_BINS],
-        "near_one": counts[-_NEAR_BINS:],
-    }
+    zero = counts[middle - _NEAR_BINS : middle + _NEAR_BINS]
+    near = {"near_minus_one": counts[:_NEAR_BINS], "near_zero": zero}
+    near["near_one"] = counts[-_NEAR_BINS:]
     return {name: sum(part) / total for name, part in near.items()}
 
 

@@ -183,16 +183,11 @@ def heat_map(name: str, shown: HeatMap, head: int = 0) -> Drawing:
     colors = require("matplotlib.colors", "report")
 
     def draw(figure: Any) -> None:
-        for axes, panel in zip(
-            figure.subplots(1, len(shown.panels), squeeze=False)[0], shown.panels, strict=True
-        ):
+        places = figure.subplots(1, len(shown.panels), squeeze=False)[0]
+        for axes, panel in zip(places, shown.panels, strict=True):
             values = panel.values[min(head, len(panel.values) - 1)]  # (T, S)
-            image = axes.imshow(
-                np.ma.masked_invalid(values),
-                cmap="RdBu_r",
-                norm=colors.CenteredNorm(0, panel.limit),
-                aspect="auto",
-            )
+            shades = {"cmap": "RdBu_r", "norm": colors.CenteredNorm(0, panel.limit)}
+            image = axes.imshow(np.ma.masked_invalid(values), aspect="auto", **shades)
             axes.set_title(panel.title)
             for side, tokens in (("x", panel.columns), ("y", panel.rows)):
                 ticks = range(len(tokens)) if len(tokens) <= _LABELLED else range(0)
@@ -200,9 +195,8 @@ def heat_map(name: str, shown: HeatMap, head: int = 0) -> Drawing:
                 getattr(axes, f"set_{side}ticks")(ticks, [tokens[tick] for tick in ticks], **turned)
             figure.colorbar(image, ax=axes, shrink=0.7)
 
-    rows, columns = (
-        max(len(getattr(panel, side)) for panel in shown.panels) for side in ("rows", "columns")
-    )
+    rows = max(len(panel.rows) for panel in shown.panels)
+    columns = max(len(panel.columns) for panel in shown.panels)
     height = min(12.0, max(3.0, 1.5 + 0.22 * rows))
     width = len(shown.panels) * min(10.0, max(3.5, 2 + 0.22 * columns))
     titles = ", ".join(f"{panel.title} (colours to ±{panel.limit:g})" for panel in shown.panels)
@@ -214,32 +208,26 @@ def histograms(
     name: str, layer: str, rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str]
 ) -> Drawing:
     """Plot histograms of a layer's matrices over training, and the shares near −1, 0 and 1."""
-    chosen = [
-        rows[i]
-        for i in sorted({*np.linspace(0, len(rows) - 1, _SHOWN_STEPS).round().astype(int).tolist()})
-    ]
+    spread = np.linspace(0, len(rows) - 1, _SHOWN_STEPS).round().astype(int)
+    chosen = [rows[i] for i in np.unique(spread)]
 
     def draw(figure: Any) -> None:
         grid = figure.subplots(2, len(labels), squeeze=False)
-        colours = require("matplotlib", "report").colormaps["viridis"](
-            np.linspace(0.1, 0.9, len(chosen))
-        )
+        viridis = require("matplotlib", "report").colormaps["viridis"]
+        colours = viridis(np.linspace(0.1, 0.9, len(chosen)))
         for column, (matrix, label) in enumerate(labels.items()):
             above, below = grid[0][column], grid[1][column]
             for row, colour in zip(chosen, colours, strict=True):
                 counts = np.asarray(row["matrices"][f"{layer}/{matrix}"], float)  # (bins,)
                 edges = np.linspace(-1, 1, len(counts) + 1)
-                above.stairs(
-                    counts / max(counts.sum(), 1), edges, color=colour, label=f"{row['step']}"
-                )
-            above.set(
-                title=label, xlabel="value", ylabel="share of the entries" if column == 0 else ""
-            )
+                heights = counts / max(counts.sum(), 1)
+                above.stairs(heights, edges, color=colour, label=f"{row['step']}")
+            share_of = "share of the entries" if column == 0 else ""
+            above.set(title=label, xlabel="value", ylabel=share_of)
             found = [shares(row["matrices"][f"{layer}/{matrix}"]) for row in rows]
+            steps = [row["step"] for row in rows]
             for share, line in _LINES.items():
-                below.plot(
-                    [row["step"] for row in rows], [one[share] for one in found], ".-", label=line
-                )
+                below.plot(steps, [one[share] for one in found], ".-", label=line)
             below.set(xlabel="updates", ylabel="share" if column == 0 else "", ylim=(-0.03, 1.03))
         grid[0][-1].legend(title="updates", fontsize="small")
         grid[1][-1].legend(fontsize="small")
@@ -258,16 +246,14 @@ def density_by_length(name: str, lengths: Sequence[int], densities: Sequence[flo
         axes.plot(lengths, densities, ".", alpha=0.35)
         # Up to 8 groups of texts of similar length, split at quantiles.
         edges = np.unique(np.quantile(lengths, np.linspace(0, 1, 9)))
-        places = np.clip(
-            np.searchsorted(edges, lengths, side="right") - 1, 0, max(len(edges) - 2, 0)
-        )
+        places = np.searchsorted(edges, lengths, side="right") - 1
+        places = np.clip(places, 0, max(len(edges) - 2, 0))
         groups = [places == place for place in np.unique(places)]
-        axes.plot(
-            [np.mean(np.asarray(lengths)[group]) for group in groups],
-            [np.mean(np.asarray(densities)[group]) for group in groups],
-            "o-",
-            label="mean of texts of similar length",
-        )
+        means = [
+            [np.mean(np.asarray(values)[group]) for group in groups]
+            for values in (lengths, densities)
+        ]
+        axes.plot(*means, "o-", label="mean of texts of similar length")
         axes.set(xlabel="tokens", ylabel="density of open gates", ylim=(-0.03, 1.03))
         axes.legend()
 
@@ -282,9 +268,8 @@ def accuracy_by_density(name: str, rows: Sequence[Mapping[str, Any]]) -> Drawing
     def draw(axes: Any) -> None:
         for preset in dict.fromkeys(row["preset"] for row in rows):
             own = [row for row in rows if row["preset"] == preset]
-            axes.plot(
-                [row["density"] for row in own], [row["accuracy"] for row in own], "o", label=preset
-            )
+            points = ([row[name] for row in own] for name in ("density", "accuracy"))
+            axes.plot(*points, "o", label=preset)
         axes.set(xlabel="density of open gates", ylabel="accuracy")
         axes.legend()
 

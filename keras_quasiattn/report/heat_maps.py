@@ -86,14 +86,11 @@ def heat_maps(
             values = values[min(index, len(values) - 1)]
             # (N, T, S); pooled: (1, 1, S). The slices below cut off the padding.
             values = values.reshape((-1, *((1,) * (2 - values.ndim)), *values.shape[-2:]))
-            rows, columns = (
-                _labels(tokens.get(owner or ""), length)
-                for owner, length in zip(recorded.sequences, values.shape[1:], strict=True)
-            )
+            owners = [tokens.get(owner or "") for owner in recorded.sequences]
+            rows, columns = map(_labels, owners, values.shape[1:])
             rows = [""] if values.shape[1] == 1 else rows
-            panels.append(
-                Panel(recorded.label, values[:, : len(rows), : len(columns)], rows, columns)
-            )
+            values = values[:, : len(rows), : len(columns)]
+            panels.append(Panel(recorded.label, values, rows, columns))
         parent = one.layer.rpartition("/")[0]
         call = f", call {one.call + 1}" if one.call else ""
         name = f"{one.layer} ({one.kind}){call}"
@@ -138,9 +135,7 @@ def from_answer(answer: Mapping[str, object]) -> list[HeatMap]:
             continue
         side = "second" if name.endswith("_second") else "first"
         other = "first" if side == "second" else "second"
-        rows, columns = (
-            _filled(tokens[one], size) for one, size in zip((side, other), array.shape, strict=True)
-        )
+        rows, columns = map(_filled, (tokens[side], tokens[other]), array.shape)
         made.setdefault(side, []).append(
             Panel(name.replace("_", " of the ", 1), array[None], rows, columns)
         )
@@ -155,9 +150,8 @@ def _filled(tokens: object, size: int) -> list[str]:
 
 def block_size(examples: Iterable[Example], budget: int = BUDGET) -> int:
     """Return the cell size, in positions per side, at which all matrices fit `budget` bytes."""
-    entries = sum(
-        panel.values.size for one in examples for shown in one.maps for panel in shown.panels
-    )
+    panels = (panel for one in examples for shown in one.maps for panel in shown.panels)
+    entries = sum(panel.values.size for panel in panels)
     # An entry takes 2 bytes, and a cell replaces block × block entries.
     return max(1, math.ceil(math.sqrt(2 * entries / budget)))
 
@@ -171,9 +165,7 @@ def pooled(values: np.ndarray, block: int) -> np.ndarray:
     if block == 1:
         return values
     rows, columns = (-(-size // block) for size in values.shape)
-    padding = [
-        (0, count * block - size) for count, size in zip((rows, columns), values.shape, strict=True)
-    ]
+    padding = [(0, rows * block - values.shape[0]), (0, columns * block - values.shape[1])]
     # (T, S) padded to (rows · block, columns · block), then (rows, block, columns, block)
     blocks = np.pad(values, padding, constant_values=np.nan).reshape(rows, block, columns, block)
     cells = blocks.transpose(0, 2, 1, 3).reshape(rows, columns, block * block)

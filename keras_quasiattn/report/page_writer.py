@@ -80,9 +80,8 @@ def page(
 
 
 def _resource(name: str) -> str:
-    return (importlib.resources.files("keras_quasiattn.report") / "page" / name).read_text(
-        encoding="utf-8"
-    )
+    folder = importlib.resources.files("keras_quasiattn.report") / "page"
+    return (folder / name).read_text(encoding="utf-8")
 
 
 def _payload(examples: Sequence[Example], block: int) -> tuple[dict[str, Any] | None, list[str]]:

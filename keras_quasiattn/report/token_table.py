@@ -22,8 +22,7 @@ def readable(text: str, longest: int = _LONGEST_LABEL) -> str:
 def token_table(answer: Mapping[str, Any]) -> str:
     """Return an answer as lines: the label and its probability, then tokens, gates and weights.
 
-    A closed gate is shown as `-`, an open one as `+`. The length of a bar is the weight relative to
-    the largest.
+    A closed gate is shown as `-`, an open one as `+`. A bar is the weight relative to the largest.
 
     Args:
         answer: a task's answer with `label`, `classes`, `probabilities` and `tokens`, and

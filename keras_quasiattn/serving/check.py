@@ -28,8 +28,7 @@ def serve_check(path: str | Path, *, repetitions: int = 100) -> Iterator[str]:
     process then loads the SavedModel into a session of TensorFlow, with the kernels of
     tensorflow-text but without the Python code of tensorflow-text, Keras or this package. It
     repeats the recorded requests, which must give the recorded answers, and runs the example of
-    each signature in batches of 1, 8 and 64. Latencies are those of the session, without a network,
-    a queue or other requests.
+    each signature in batches of 1, 8 and 64. Latencies are the session's, without network or queue.
 
     Args:
         path: folder of one version, with `saved_model.pb`.
@@ -59,9 +58,8 @@ def serve_check(path: str | Path, *, repetitions: int = 100) -> Iterator[str]:
         for batch in BATCHES
     }
     answered, times = run_session(path, requests, list(timed.values()))
-    difference = max(
-        _compare(path, record, answers) for record, answers in zip(records, answered, strict=True)
-    )
+    pairs = zip(records, answered, strict=True)
+    difference = max(_compare(path, record, answers) for record, answers in pairs)
     yield (
         f"answers: {len(records)} recorded requests gave the recorded answers, "
         f"largest difference {difference:.2g}"
@@ -100,10 +98,8 @@ def _check_ops(path: Path, graph: Any) -> Iterator[str]:
     missing = sorted(used - linked.keys())
     if missing:
         raise UserError(f"{path} has ops that a stock server does not link: {', '.join(missing)}")
-    if any(
-        "_XlaMustCompile" in part.attr and part.attr["_XlaMustCompile"].b
-        for part in [*nodes, *functions]
-    ):
+    marked = [part for part in [*nodes, *functions] if "_XlaMustCompile" in part.attr]
+    if any(part.attr["_XlaMustCompile"].b for part in marked):
         if not read_json(path / ABOUT).get("compiled"):
             raise UserError(
                 f"{path} has a function that needs XLA, which a stock server on CPUs disables"
@@ -130,10 +126,8 @@ def _request(path: Path, graph: Any, record: RecordedRequest) -> Call:
             f"which the model does not have"
         )
     signature = graph.signature_def[record.signature]
-    if (
-        record.inputs.keys() != signature.inputs.keys()
-        or not record.answer.keys() <= signature.outputs.keys()
-    ):
+    unlike = record.inputs.keys() != signature.inputs.keys()
+    if unlike or not record.answer.keys() <= signature.outputs.keys():
         raise UserError(
             f"{path} has a recorded request whose inputs or outputs do not match its signature "
             f"{record.signature!r}"

@@ -81,13 +81,8 @@ def unknown_ops(model: ModelProto) -> list[str]:
     """Return the kinds of nodes in a file that ONNX does not define."""
     nodes = [*_nodes(model.graph), *(node for one in model.functions for node in one.node)]
     own = {(one.name, one.domain) for one in model.functions}
-    return sorted(
-        {
-            one.op_type
-            for one in nodes
-            if not defs.has(one.op_type, one.domain) and (one.op_type, one.domain) not in own
-        }
-    )
+    used = {(one.op_type, one.domain) for one in nodes} - own
+    return sorted({name for name, domain in used if not defs.has(name, domain)})
 
 
 def _nodes(graph: GraphProto) -> Iterator[NodeProto]:

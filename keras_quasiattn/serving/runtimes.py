@@ -65,9 +65,8 @@ def convert_model(
     with _as_user_error(f"{runtime.name} cannot convert this model"):
         runtime.write(named, folder / runtime.file)
         answer = runtime.load(folder / runtime.file)
-    return max(
-        _difference(runtime.name, answer, *pair) for pair in zip(batches, expected, strict=True)
-    )
+    pairs = zip(batches, expected, strict=True)
+    return max(_difference(runtime.name, answer, *pair) for pair in pairs)
 
 
 def _own_answer(model: keras.Model, inputs: Inputs) -> np.ndarray:

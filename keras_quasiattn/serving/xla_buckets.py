@@ -57,10 +57,8 @@ class CompiledModel:
         sizes = [tf.shape(ids[0])[0], *(tf.shape(one)[1] for one in ids)]
         rows = _bucket(sizes[0], self._buckets.batches)
         length = _bucket(tf.reduce_max(sizes[1:]), self._buckets.lengths)
-        padded = [
-            tf.pad(one, [[0, rows - sizes[0]], [0, length - own]])
-            for one, own in zip(ids, sizes[1:], strict=True)
-        ]
+        pairs, more = zip(ids, sizes[1:], strict=True), [0, rows - sizes[0]]
+        padded = [tf.pad(one, [more, [0, length - own]]) for one, own in pairs]
         outputs = tf.function(function, jit_compile=True, autograph=False)(*padded)
         cut = [
             tf.slice(output, [0] * len(places), [-1 if at is None else sizes[at] for at in places])
@@ -78,19 +76,13 @@ def _axes(function: Callable[..., Any], inputs: int) -> list[list[int | None]]:
     small, large = (
         [2 + place + add * (place + 1) for place in range(inputs + 1)] for add in (0, 1)
     )
-    shapes = [
-        [
-            output.shape
-            for output in tf.nest.flatten(
-                function(*(tf.ones((rows, length), tf.int32) for length in lengths))
-            )
-        ]
-        for rows, *lengths in (small, large)
-    ]
+    shapes = []
+    for rows, *lengths in (small, large):
+        outputs = function(*(tf.ones((rows, length), tf.int32) for length in lengths))
+        shapes.append([output.shape for output in tf.nest.flatten(outputs)])
     places = {pair: place for place, pair in enumerate(zip(small, large, strict=True))}
-    return [
-        [places.get(pair) for pair in zip(*both, strict=True)] for both in zip(*shapes, strict=True)
-    ]
+    pairs = (zip(*both, strict=True) for both in zip(*shapes, strict=True))
+    return [[places.get(pair) for pair in of_output] for of_output in pairs]
 
 
 def _bucket(size: tf.Tensor, buckets: Sequence[int]) -> tf.Tensor:

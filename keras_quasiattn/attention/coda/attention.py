@@ -22,7 +22,7 @@ from keras_quasiattn.attention.coda.choice import CODA_IMPLEMENTATIONS, compute_
 from keras_quasiattn.attention.coda.composition import Composition, Pairs
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.core import recording
-from keras_quasiattn.core.masks import as_boolean_mask, causal_mask, combine_masks, sides
+from keras_quasiattn.core.masks import Mask, as_boolean_mask, causal_mask, combine_masks, sides
 from keras_quasiattn.core.randomness import drop_weights
 from keras_quasiattn.core.score_bias import as_score_bias, check_not_low, with_hidden_pairs
 from keras_quasiattn.core.tensors import (
@@ -100,8 +100,7 @@ def coda_attention(
             a weight: a large negative one makes tanh(E) −1, so the key is subtracted, not ignored;
             below −1e4 it is an error (not checked in graphs). N is unchanged, and the gate still
             deletes. What the bias holds at a masked pair does not matter.
-        return_scores: also return M, before dropout; takes T·S memory per head with any
-            implementation.
+        return_scores: also return M, before dropout; takes T·S memory per head.
         implementation: "reference" computes M at once and makes a (..., T, S, D) tensor.
             "blockwise" computes M tile by tile, forward and backward, in memory linear in T and S.
             "compiled" does the same in compiled CPU loops, with the `compiled` extra, or on PyTorch
@@ -242,9 +241,8 @@ def coda_pair(
         key_mask=mask_b,
     )
     with training_call(training):
-        return _sums(
-            pairs, value_b, value_a, return_scores=return_scores, implementation=implementation
-        )
+        options: Any = {"return_scores": return_scores, "implementation": implementation}
+        return _sums(pairs, value_b, value_a, **options)
 
 
 def _sums(
@@ -264,13 +262,8 @@ def _sums(
 
     def compute(chosen: str) -> tuple[Tensor, ...]:
         if chosen != "reference" and not return_scores and recording.active.get() is None:
-            return blockwise_sums(
-                pairs,
-                value,
-                other_value,
-                compiled=chosen == "compiled",
-                may_be_tensors=implementation == "auto",
-            )
+            how = {"compiled": chosen == "compiled", "may_be_tensors": implementation == "auto"}
+            return blockwise_sums(pairs, value, other_value, **how)
         # The whole matrix (..., T, S), also for a recording.
         weights = pairs.weights("reference" if chosen == "reference" else "blockwise")
         kept = weights
@@ -281,6 +274,8 @@ def _sums(
             sums.append(weighted_sum("...ts,...tv->...sv", kept, other_value))  # (..., S, V)
         return (*sums, ops.cast(weights, value.dtype)) if return_scores else tuple(sums)
 
+    widths = [x.shape[-1] for x in (value, other_value) if x is not None]
+
     return compute_by_choice(
         compute,
         implementation,
@@ -289,11 +284,7 @@ def _sums(
         alpha=pairs.alpha,
         beta=pairs.beta,
         has_bias=pairs.bias is not None,
-        value_features=sum(
-            x.shape[-1]
-            for x in (value, other_value)
-            if x is not None and isinstance(x.shape[-1], int)
-        ),
+        value_features=sum(width for width in widths if isinstance(width, int)),
     )
 
 
@@ -339,9 +330,8 @@ class CoDAOptions(Attention):
         self.alpha = check_factor(self.alpha, "alpha")
         self.beta = check_factor(self.beta, "beta")
         scaling_factor(self.scaling, 1, paper=1.0)
-        self.composition = Composition(
-            self.similarity, self.gate, self.gate_range, self.center_similarity
-        )
+        of_gate = (self.gate, self.gate_range)
+        self.composition = Composition(self.similarity, *of_gate, self.center_similarity)
         check_choice(self.center_per_query, (False, True), "center_per_query")
         check_choice(self.implementation, CODA_IMPLEMENTATIONS, "implementation")
 
@@ -363,22 +353,16 @@ class CoDAOptions(Attention):
         start = scaling_factor(self.scaling, features, paper)
         scales = {"alpha": start, "beta": start}
         if self.scaling == "calibrated":
+            options: Any = {"trainable": False, "autocast": False}
+            options["initializer"] = keras.initializers.Constant(start)
             scales = {
-                name: layer.add_weight(
-                    shape=shape,
-                    initializer=keras.initializers.Constant(start),
-                    trainable=False,
-                    autocast=False,
-                    name=weight_name,
-                )
+                name: layer.add_weight(shape, name=weight_name, **options)
                 for name, weight_name in SCALES.items()
             }
         learned = factor_weights(layer, shape, alpha=self.alpha, beta=self.beta)
         return {"scales": scales, **learned}
 
-    def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
-    ) -> Any:
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, **options: Any) -> Any:
         """Call `ops.coda_attention`; `scaling` takes the place of `scale`."""
         learned = options.pop("learned")
         options.pop("scale", None)
@@ -386,9 +370,7 @@ class CoDAOptions(Attention):
         with self._calibrating(learned):
             return coda_attention(query, key, value, mask, **options)
 
-    def pair(
-        self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
-    ) -> Any:
+    def pair(self, a: Tensor, b: Tensor, mask_a: Mask, mask_b: Mask, **options: Any) -> Any:
         """Call `ops.coda_pair`: one weight matrix serves both directions."""
         if self.center_per_query:
             raise ValueError(
@@ -406,11 +388,9 @@ class CoDAOptions(Attention):
 
     def _factors(self, learned: dict[str, Any]) -> tuple[Tensor, Tensor]:
         """Return α and β times their scales."""
-        alpha, beta = (
-            factor(getattr(self, name), learned.get(name), learned["scales"][name])
-            for name in ("alpha", "beta")
-        )
-        return alpha, beta
+        scales = learned["scales"]
+        alpha = factor(self.alpha, learned.get("alpha"), scales["alpha"])
+        return alpha, factor(self.beta, learned.get("beta"), scales["beta"])
 
     def _matrix(self, learned: dict[str, Any]) -> dict[str, Any]:
         """Return the options that define M, with α and β times the scaling factor."""
@@ -431,8 +411,7 @@ class MultiHeadCoDA(MultiHeadQuasiAttention):
 
     `scaling` changes the factor 1/H. A weight near 1 adds a value, near 0 deletes it, below 0
     subtracts it; the weights of a row do not sum to 1. Since E and N compare the same q and k,
-    vectors that point apart are also distant: with 1/H and up to 64 features no weight is below
-    −.8.
+    vectors that point apart are also distant: with 1/H, up to 64 features, no weight is below −.8.
 
     A drop-in for `keras.layers.MultiHeadAttention`: constructor, call arguments, scores, sublayer
     names, LoRA and quantization are the same. A float mask is an error, and explicit masks win over
@@ -461,10 +440,8 @@ class MultiHeadCoDA(MultiHeadQuasiAttention):
             subtracts the mean of N; "raw" does neither.
         center_similarity: whether to subtract the mean of E.
         center_per_query: whether to take means over each query's keys instead of over all pairs.
-            Set it where queries must not see each other and the call is not causal, as in attention
-            from a decoder to its encoder.
-        implementation: "auto" or an implementation of `ops.coda_attention`; it never changes the
-            result.
+            Set it where queries must not see each other, as from a decoder to its encoder.
+        implementation: as for `ops.coda_attention`; it never changes the result.
         **arguments: as for `layers.MultiHeadQuasiAttention`.
 
     Call arguments:

@@ -11,7 +11,7 @@ from keras_quasiattn.attention.coda.compiled.call import compiled_sums
 from keras_quasiattn.attention.coda.composition import Composition, Pairs, WeightRule
 from keras_quasiattn.attention.coda.tiles import TiledWeights, TileMasks, tiled_sums
 from keras_quasiattn.core.backend import loop
-from keras_quasiattn.core.masks import combine_masks, zero_padding
+from keras_quasiattn.core.masks import Mask, combine_masks, zero_padding
 from keras_quasiattn.core.randomness import dropout_keys
 from keras_quasiattn.core.tensors import as_dtype, compute_dtype
 from keras_quasiattn.core.tiling import (
@@ -40,9 +40,7 @@ def blockwise_sums(
     """
     dtype = compute_dtype(pairs.query, pairs.key, pairs.distance_query, pairs.distance_key)
     target, source = ops.shape(pairs.query)[-2], ops.shape(pairs.key)[-2]
-    alpha, beta = (
-        _at_least_matrix(as_dtype(factor, dtype)) for factor in (pairs.alpha, pairs.beta)
-    )
+    alpha, beta = (_at_least_matrix(as_dtype(one, dtype)) for one in (pairs.alpha, pairs.beta))
     mask = None if pairs.mask is None else _at_least_matrix(pairs.mask)
     # (..., T, 1) and (..., 1, S).
     row_mask = None if pairs.row_mask is None else ops.expand_dims(pairs.row_mask, -1)
@@ -63,9 +61,8 @@ def blockwise_sums(
         **({} if other_value is None else {"other_value": (other_value, target)}),
     }
     given = [*(part for part, _ in parts.values()), *([] if pairs.bias is None else [pairs.bias])]
-    lead = broadcast_leading(
-        [*given, *(one for one in (mask, row_mask, key_mask) if one is not None)]
-    )
+    given += [one for one in (mask, row_mask, key_mask) if one is not None]
+    lead = broadcast_leading(given)
     # (B, length, columns), with every leading axis merged into B.
     tensors: dict[str, Tensor] = {}
     for name, (part, length) in parts.items():
@@ -96,9 +93,8 @@ def blockwise_sums(
 
 
 def _at_least_matrix(x: Tensor) -> Tensor:
-    return (
-        ops.reshape(x, (1,) * (2 - len(x.shape)) + tuple(ops.shape(x))) if len(x.shape) < 2 else x
-    )
+    missing = (1,) * (2 - len(x.shape))
+    return ops.reshape(x, missing + tuple(ops.shape(x))) if missing else x
 
 
 def _tiled_bias(
@@ -116,9 +112,9 @@ def _tiled_bias(
 
 
 def _masks(
-    mask: Tensor | None,
-    row_mask: Tensor | None,
-    key_mask: Tensor | None,
+    mask: Mask,
+    row_mask: Mask,
+    key_mask: Mask,
     lead: tuple[Any, ...],
     target: Any,
     source: Any,
@@ -133,9 +129,8 @@ def _masks(
             row_mask = combine_masks(row_mask, mask)
         else:
             # `TileMasks` needs the rank of (*lead, T, S): add leading axes of length 1.
-            full = ops.reshape(
-                mask, (1,) * (len(lead) + 2 - len(mask.shape)) + tuple(ops.shape(mask))
-            )
+            missing = (1,) * (len(lead) + 2 - len(mask.shape))
+            full = ops.reshape(mask, missing + tuple(ops.shape(mask)))
             full = ops.broadcast_to(full, (*ops.shape(full)[:-2], target, source))
     return TileMasks(
         lead,
@@ -185,21 +180,19 @@ def _offsets(
             closed = ops.sum(product, axis=-1, keepdims=True)
             offsets["similarity_offset"] = ops.broadcast_to(closed, (batch, masks.target, 1))
         else:
-            offsets["similarity_offset"] = mean(
-                WeightRule("identity", None), "query", "key", "alpha", "bias"
-            )
+            names = ("query", "key", "alpha", "bias")
+            offsets["similarity_offset"] = mean(WeightRule("identity", None), *names)
     if composition.center_gate:
-        offsets["distance_offset"] = mean(
-            WeightRule(None, "identity"), "distance_query", "distance_key"
-        )
+        pair = ("distance_query", "distance_key")
+        offsets["distance_offset"] = mean(WeightRule(None, "identity"), *pair)
     return offsets
 
 
-def _mean_position(x: Tensor, mask: Tensor | None) -> Tensor:
+def _mean_position(x: Tensor, mask: Mask) -> Tensor:
     """Return the mean over the real positions of x (B, L, D) as (B, 1, D); 0 if there are none."""
-    real = (
-        ops.ones_like(x[..., :1]) if mask is None else ops.cast(ops.expand_dims(mask, -1), x.dtype)
-    )
+    real = ops.ones_like(x[..., :1])
+    if mask is not None:
+        real = ops.cast(ops.expand_dims(mask, -1), x.dtype)
     count = ops.maximum(ops.sum(real, axis=-2, keepdims=True), ops.cast(1, x.dtype))
     return ops.sum(zero_padding(x, mask) * (real / count), axis=-2, keepdims=True)
 

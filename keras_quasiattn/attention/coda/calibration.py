@@ -93,10 +93,8 @@ def calibrating(
         visible = np.ones(products.shape, bool)
         if mask is not None:
             visible &= _numbers(mask).astype(bool)
-        for name, values, scale_of in (
-            ("alpha", products, _scale_of_products),
-            ("beta", distance, _scale_of_distances),
-        ):
+        rules = (("alpha", products, _scale_of_products), ("beta", distance, _scale_of_distances))
+        for name, values, scale_of in rules:
             scale = ops.convert_to_numpy(scales[name]).astype(np.float64)
             array = values.astype(np.float64)
             axis = array.ndim - 3

@@ -19,8 +19,7 @@ Tensor = Any
 CODA_IMPLEMENTATIONS = ("auto", "reference", "blockwise", "compiled")
 
 # Up to these numbers of pairs, "reference" is fastest. Calling compiled loops takes about a
-# millisecond, so where they run the limit is on the pairs of all batches and heads; elsewhere it is
-# on those of one head.
+# millisecond, so where they run the limit is on the pairs of all batches and heads, else of one.
 _PAIRS_OF_ONE = 32 * 32
 _PAIRS_OF_ALL = 8192
 _OTHERS = "Use 'auto' or 'blockwise'."
@@ -45,9 +44,8 @@ def compute_by_choice(
     `ValueError`.
     """
     check_choice(implementation, CODA_IMPLEMENTATIONS, "implementation")
-    along_keys = any(
-        tuple(getattr(factor, "shape", ()))[-1:] not in ((), (1,)) for factor in (alpha, beta)
-    )
+    shapes = (tuple(getattr(factor, "shape", ())) for factor in (alpha, beta))
+    along_keys = any(shape[-1:] not in ((), (1,)) for shape in shapes)
     of_query = query.shape[-1] if isinstance(query.shape[-1], int) else 0
     obstacle = _obstacle(query, of_query + value_features, along_keys, has_bias)
     if implementation == "compiled" and obstacle:
@@ -67,12 +65,8 @@ def compute_by_choice(
     elif on_accelerator(query) and not runs_op_by_op():
         counts_all, limit = True, by_rows.LARGE_ON_ACCELERATOR
     leading = [(query, axis) for axis in range(len(query.shape) - 2)] if counts_all else []
-    return by_amount(
-        [(query, -2), (key, -2), *leading],
-        limit,
-        lambda: compute("reference"),
-        lambda: compute(for_many),
-    )
+    axes = [(query, -2), (key, -2), *leading]
+    return by_amount(axes, limit, lambda: compute("reference"), lambda: compute(for_many))
 
 
 def _obstacle(query: Tensor, features: int, factors_along_keys: bool, has_bias: bool) -> str | None:

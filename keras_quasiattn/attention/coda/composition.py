@@ -36,12 +36,7 @@ def _algebraic_derivative(x: Tensor, y: Tensor) -> Tensor:
 
 
 SIMILARITIES: dict[str, Callable[[Tensor], Tensor]] = {"tanh": tanh, "sigmoid": ops.sigmoid}
-GATES: dict[str, Callable[[Tensor], Tensor]] = {
-    "sigmoid": ops.sigmoid,
-    "tanh": tanh,
-    "arctan": arctan,
-    "algebraic": _algebraic,
-}
+GATES = {"sigmoid": ops.sigmoid, "tanh": tanh, "arctan": arctan, "algebraic": _algebraic}
 GATE_RANGES = ("scaled", "centered", "raw")
 
 _FUNCTIONS = {**SIMILARITIES, **GATES, "identity": lambda x: x}
@@ -176,9 +171,8 @@ class WeightRule:
 
     def weights(self, similarity: Tensor | None, negative_distance: Tensor | None) -> Tensor:
         """Return M from E and N; pass None for what the rule does not use."""
-        return self._product(
-            _apply(self.similarity, similarity), _apply(self.gate, negative_distance)
-        )
+        left, right = _apply(self.similarity, similarity), _apply(self.gate, negative_distance)
+        return self._product(left, right)
 
     def derivatives(
         self, similarity: Tensor | None, negative_distance: Tensor | None
@@ -189,9 +183,8 @@ class WeightRule:
         if self.similarity:
             by_similarity = self._product(_DERIVATIVES[self.similarity](similarity, left), right)
         if self.gate:
-            by_negative_distance = self._product(
-                left, _DERIVATIVES[self.gate](negative_distance, right)
-            )
+            slope = _DERIVATIVES[self.gate](negative_distance, right)
+            by_negative_distance = self._product(left, slope)
         return by_similarity, by_negative_distance
 
     def _product(self, left: Tensor | None, right: Tensor | None) -> Tensor:

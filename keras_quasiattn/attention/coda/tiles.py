@@ -138,9 +138,8 @@ class Tiles:
                 self.tensors[name] = zero_masked(padded, masks.real_keys) if axis == 1 else padded
         if weights.rule.gate:
             query, key = self.tensors["distance_query"], self.tensors["distance_key"]
-            self.distances = DistanceTiles(
-                query, key, ops.cast(masks.real_keys, query.dtype), masks.size
-            )
+            real = ops.cast(masks.real_keys, query.dtype)
+            self.distances = DistanceTiles(query, key, real, masks.size)
 
     def key_axis(self, name: str) -> int | None:
         """Return the axis of keys in a tensor; None if it has none or is the same for all keys."""
@@ -289,9 +288,8 @@ def _gradients(
     totals = loop(0, tiles.masks.count, add, start)
     for name, axis in key_axes.items():
         whole = joined(totals[name], shapes[name], axis)
-        totals[name] = (
-            whole[:, : tiles.masks.source] if axis == 1 else whole[..., : tiles.masks.source]
-        )
+        source = tiles.masks.source
+        totals[name] = whole[:, :source] if axis == 1 else whole[..., :source]
     return totals
 
 
@@ -306,9 +304,8 @@ def _tile_gradients(
     by_weights = ops.einsum("btv,bsv->bts", upstream, tiles.part("value", index))
     if other_upstream is not None:
         parts["other_value"] = ops.einsum("bts,bsv->btv", weights, other_upstream)
-        by_weights = by_weights + ops.einsum(
-            "btv,bsv->bts", tiles.tensors["other_value"], other_upstream
-        )
+        other = tiles.tensors["other_value"]
+        by_weights = by_weights + ops.einsum("btv,bsv->bts", other, other_upstream)
     by_weights = tiles.weights.drop(by_weights, index)
 
     by_similarity, by_negative_distance = rule.derivatives(tile.similarity, tile.negative_distance)
@@ -347,9 +344,8 @@ def _distance_gradients(
     if "distance_offset" in tiles.tensors:
         parts["distance_offset"] = -ops.sum(by_negative_distance, axis=2, keepdims=True)
     by_distance = -tiles.part("beta", index) * by_negative_distance
-    parts["distance_query"], parts["distance_key"] = tiles.distances.tile_gradient(
-        index, by_distance
-    )
+    found = tiles.distances.tile_gradient(index, by_distance)
+    parts["distance_query"], parts["distance_key"] = found
     return parts
 
 

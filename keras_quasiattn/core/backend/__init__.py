@@ -5,8 +5,7 @@
 - `arctan(x)`, `cos(x)`, `sin(x)`, `tanh(x)`, `maximum(x, y)`: elementwise, in the precision of
   their input.
 - `cumsum(x)`: sums of the entries up to each, along the last axis, in the precision of its input.
-- `highest(x, least)`: the maximum of `least` and `x` over its last axis, which is kept; `x` may be
-  empty.
+- `highest(x, least)`: the maximum of `least` and `x` (…, any n) over its last axis, kept.
 - `in_turn(calls, inputs)`: the outputs of each call. If the backend would run calls at once, they
   run one at a time, forward and backward, so that only one call's tensors are in memory.
 - `l1_distances(x, y)`, `l1_gradients(x, y, upstream)`: for (B, T, F) and (B, S, F), by a kernel of
@@ -27,8 +26,7 @@
   It decides how tiles are computed; results do not depend on it, up to rounding.
 - `segment_sum(data, segment_ids, num_segments)`, `segment_max`: over rows with ascending ids. The
   maximum of a segment without rows differs between backends.
-- `needs_static_shapes(x)`: whether the surrounding code is traced for a compiler that must know all
-  sizes.
+- `needs_static_shapes(x)`: whether the code is traced for a compiler that must know all sizes.
 """
 
 from collections.abc import Callable, Sequence

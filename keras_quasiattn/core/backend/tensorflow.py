@@ -44,8 +44,7 @@ def may_branch(x: Tensor) -> bool:
     return runs_op_by_op()
 
 
-# The names that Keras gives to its step functions in `fit`, `evaluate` and `predict`. Keras never
-# saves or exports them.
+# Keras' step functions in `fit`, `evaluate` and `predict`, which it never saves or exports.
 _STEPS_OF_KERAS = {
     *("one_step_on_data", "one_step_on_iterator", "one_step_on_data_distributed"),
     *("multi_step_on_data", "multi_step_on_iterator"),
@@ -201,12 +200,8 @@ def map_tiles(
                 with tf.GradientTape() as tape:
                     tape.watch(given)
                     output = of_tile(index, *given)
-                found = tape.gradient(
-                    output,
-                    given,
-                    output_gradients=tf.gather(upstream, index),
-                    unconnected_gradients="zero",
-                )
+                of_output = tf.gather(upstream, index)
+                found = tape.gradient(output, given, of_output, unconnected_gradients="zero")
                 return index + 1, [
                     total.write(index, one) if name in tiles else total + one
                     for name, total, one in zip(names, totals, found, strict=True)

@@ -145,11 +145,6 @@ def map_tiles(
     def of_tile(index: int, own: dict[str, Tensor]) -> Tensor:
         return function(index, **own, **shared)
 
-    return torch.stack(
-        [
-            checkpoint(
-                of_tile, index, {name: x[index] for name, x in tiles.items()}, use_reentrant=False
-            )
-            for index in range(count)
-        ]
-    )
+    parts = ({name: x[index] for name, x in tiles.items()} for index in range(count))
+    found = (checkpoint(of_tile, *one, use_reentrant=False) for one in enumerate(parts))
+    return torch.stack(list(found))

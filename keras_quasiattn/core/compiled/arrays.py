@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray
+Arrays = Sequence[Array]
 _ALIGNMENT = 64  # bytes
 
 

@@ -120,8 +120,7 @@ def _run(text: str, frame: Any) -> None:
 
 
 # When Python exits, JAX waits for its programs while it holds the GIL, so no call may enter Python
-# any more. XLA therefore calls machine code, which checks for this and counts the calls that are in
-# Python.
+# any more. XLA therefore calls machine code, which checks this and counts calls in Python.
 _calls, _ended = np.zeros(1, np.int64), np.zeros(1, np.int64)
 
 

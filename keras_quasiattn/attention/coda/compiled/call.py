@@ -13,7 +13,8 @@ from keras import ops
 
 from keras_quasiattn.attention.coda.composition import WeightRule
 from keras_quasiattn.attention.coda.tiles import TiledWeights, TileMasks, tiled_sums
-from keras_quasiattn.core.compiled.call import Array, Call, Shape, named
+from keras_quasiattn.core.compiled.arrays import Arrays
+from keras_quasiattn.core.compiled.call import Call, Shape, named
 from keras_quasiattn.core.compiled.threads import Spread, over_cores
 from keras_quasiattn.core.tiling import keys_per_tile
 
@@ -58,25 +59,22 @@ class CodaCall(Call):
         return found
 
     def forward(
-        self,
-        arrays: Sequence[Array],
-        out: Sequence[Array] | None = None,
-        spread: Spread = over_cores,
-    ) -> Sequence[Array]:
+        self, arrays: Arrays, out: Arrays | None = None, spread: Spread = over_cores
+    ) -> Arrays:
         """Return M · value and, if there is another value, Mᵀ · other_value."""
         return self._passes(arrays, spread).forward(out)
 
     def backward(
         self,
-        upstreams: Sequence[Array],
-        arrays: Sequence[Array],
-        out: Sequence[Array] | None = None,
+        upstreams: Arrays,
+        arrays: Arrays,
+        out: Arrays | None = None,
         spread: Spread = over_cores,
-    ) -> Sequence[Array]:
+    ) -> Arrays:
         """Return a gradient for each of `names`."""
         return self._passes(arrays, spread).backward(upstreams, self.names, out)
 
-    def _passes(self, arrays: Sequence[Array], spread: Spread) -> Passes:
+    def _passes(self, arrays: Arrays, spread: Spread) -> Passes:
         from keras_quasiattn.attention.coda.compiled.passes import Passes
 
         return Passes(Settings(*self.settings), named(self, arrays), spread)

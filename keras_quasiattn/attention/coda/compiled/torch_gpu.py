@@ -208,8 +208,5 @@ def backward(
             width = tensors[name].shape[2]
             found[name] = found[name][..., :width] + found[f"distance_{name}"]
     # Cut off the features that pad to a power of two.
-    return {
-        name: found[name][..., : x.shape[2]].contiguous()
-        for name, x in tensors.items()
-        if name in found
-    }
+    names = [name for name in tensors if name in found]
+    return {name: found[name][..., : tensors[name].shape[2]].contiguous() for name in names}
