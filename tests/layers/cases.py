@@ -4,6 +4,8 @@ A new layer adds one or more cases to CASES here, and one entry to NON_DEFAULT i
 new attention gets cases in every layer that takes it by name, without a line here.
 """
 
+from typing import Any
+
 import pytest
 from layer_case import ALONE, CROSS, DECODER, ONE_WAY, PAIR, POOLED, SELF, SINGLE, TARGET, LayerCase
 from layer_case import SELF_WITH_BIAS as BIASED
@@ -16,6 +18,7 @@ from keras_quasiattn.layers.gated_attention import GATED_IMPLEMENTATIONS
 HEADS = {"num_heads": 2, "key_dim": 3}
 LEARNED = {"alpha": "learned", "beta": "learned"}
 CAUSAL = {"use_causal_mask": True}
+NONE: dict[str, Any] = {}
 CENTERED = {"gate_range": "centered", "center_similarity": True}
 CENTERED_CODA = {"attention": "coda", "attention_options": {"alpha": "learned", **CENTERED}}
 ROTARY = {"num_heads": 4, "key_dim": 6, "num_key_value_heads": 2, "rotary_base": 100.0}
@@ -24,6 +27,14 @@ OPEN_GATES = {"largest_input": 30.0}
 RARE = {**OPEN_GATES, "in_long_tests": True}
 # What the laws must know about an attention: ReLU weights have no upper limit.
 TRAITS = {"gated": {"noisy": True}, "relu": {"largest_input": 4.0}}
+
+
+def coda(name, style, arguments=NONE, options=NONE, **traits):
+    """Return a case of `MultiHeadCoDA` with two heads, if `arguments` say nothing else."""
+    arguments = {**HEADS, **arguments}
+    name = f"multi_head_coda{name}"
+    return LayerCase(name, layers.MultiHeadCoDA, style, arguments, options, **traits)
+
 
 CASES = [
     LayerCase("coda", layers.CoDA, PAIR),
@@ -34,64 +45,25 @@ CASES = [
         {"units": 13, "share_projections": False, "use_bias": True, **LEARNED},
     ),
     LayerCase("coda_centered", layers.CoDA, PAIR, {**CENTERED, "activation": "relu"}, **OPEN_GATES),
-    LayerCase("multi_head_coda", layers.MultiHeadCoDA, SELF, HEADS),
-    LayerCase("multi_head_coda_cross", layers.MultiHeadCoDA, CROSS, HEADS),
-    LayerCase("multi_head_coda_causal", layers.MultiHeadCoDA, SELF, HEADS, CAUSAL),
-    LayerCase(
-        "multi_head_coda_centered", layers.MultiHeadCoDA, CROSS, {**HEADS, **CENTERED}, **OPEN_GATES
-    ),
-    LayerCase(
-        "multi_head_coda_centered_causal",
-        layers.MultiHeadCoDA,
-        SELF,
-        {**HEADS, **CENTERED},
-        CAUSAL,
-        **OPEN_GATES,
-    ),
-    LayerCase(
-        "multi_head_coda_centered_per_query",
-        layers.MultiHeadCoDA,
+    coda("", SELF),
+    coda("_cross", CROSS),
+    coda("_causal", SELF, NONE, CAUSAL),
+    coda("_centered", CROSS, CENTERED, **OPEN_GATES),
+    coda("_centered_causal", SELF, CENTERED, CAUSAL, **OPEN_GATES),
+    coda(
+        "_centered_per_query",
         CROSS,
-        {**HEADS, "gate_range": "centered", "center_per_query": True, "gate": "algebraic"},
+        {"gate_range": "centered", "center_per_query": True, "gate": "algebraic"},
         **OPEN_GATES,
     ),
-    LayerCase(
-        "multi_head_coda_learned",
-        layers.MultiHeadCoDA,
-        CROSS,
-        {**HEADS, **LEARNED, "scaling": "paper", "similarity": "sigmoid"},
-    ),
-    LayerCase(
-        "multi_head_coda_sizes",
-        layers.MultiHeadCoDA,
-        CROSS,
-        {**HEADS, "value_dim": 5, "output_shape": 13, "gate": "arctan"},
-        **OPEN_GATES,
-    ),
-    LayerCase(
-        "multi_head_coda_gated",
-        layers.MultiHeadCoDA,
-        SELF,
-        {**HEADS, "use_gate": True, "gate": "tanh"},
-        **OPEN_GATES,
-    ),
-    LayerCase(
-        "multi_head_coda_window",
-        layers.MultiHeadCoDA,
-        SELF,
-        {**HEADS, "sliding_window": 2},
-        positions_matter=True,
-    ),
+    coda("_learned", CROSS, {**LEARNED, "scaling": "paper", "similarity": "sigmoid"}),
+    coda("_sizes", CROSS, {"value_dim": 5, "output_shape": 13, "gate": "arctan"}, **OPEN_GATES),
+    coda("_gated", SELF, {"use_gate": True, "gate": "tanh"}, **OPEN_GATES),
+    coda("_window", SELF, {"sliding_window": 2}, positions_matter=True),
+    # As many heads as positions, each of one feature.
+    coda("_of_ones", SELF, {"num_heads": TARGET, "key_dim": 1, "use_gate": True}, **OPEN_GATES),
     LayerCase("coda_rotary", layers.MultiHeadCoDA, CROSS, ROTARY, positions_matter=True),
     LayerCase("coda_biased", layers.MultiHeadCoDA, BIASED, HEADS, implementations=TAKE_BIAS),
-    # As many heads as positions, each of one feature.
-    LayerCase(
-        "multi_head_coda_of_ones",
-        layers.MultiHeadCoDA,
-        SELF,
-        {"num_heads": TARGET, "key_dim": 1, "use_gate": True},
-        **OPEN_GATES,
-    ),
     LayerCase("multi_head_softmax", layers.MultiHeadSoftmax, SELF, HEADS),
     LayerCase("multi_head_softmax_cross", layers.MultiHeadSoftmax, CROSS, HEADS),
     LayerCase("multi_head_softmax_causal", layers.MultiHeadSoftmax, SELF, HEADS, CAUSAL),
@@ -127,6 +99,15 @@ BLOCK = {"intermediate_dim": 13, **HEADS}
 RESIDUAL = {"empty_rows_are_zero": False}
 OF_TWO = {"extra_outputs": 1, **RESIDUAL}  # scores of both attentions
 POST_NORM = {**BLOCK, "normalize_first": False}
+
+
+def decoder(name, arguments, **traits):
+    """Return a case of a decoder that also attends to an encoder's sequence."""
+    arguments = {**BLOCK, **arguments}
+    name = f"decoder{name}"
+    return LayerCase(name, layers.TransformerDecoder, DECODER, arguments, **OF_TWO, **traits)
+
+
 CASES += [
     LayerCase("encoder", layers.TransformerEncoder, SINGLE, BLOCK, **RESIDUAL),
     *(
@@ -140,21 +121,12 @@ CASES += [
         )
         for name in ("softmax", "gated", "conflict")
     ),
-    LayerCase("decoder", layers.TransformerDecoder, DECODER, BLOCK, **OF_TWO),
-    LayerCase(
-        "decoder_conflict",
-        layers.TransformerDecoder,
-        DECODER,
-        {**BLOCK, "attention": "conflict"},
-        **OF_TWO,
-    ),
-    LayerCase(
-        "decoder_centered",
-        layers.TransformerDecoder,
-        DECODER,
-        {**BLOCK, "attention_options": {"gate_range": "centered", "use_bias": True}},
+    decoder("", NONE),
+    decoder("_conflict", {"attention": "conflict"}),
+    decoder(
+        "_centered",
+        {"attention_options": {"gate_range": "centered", "use_bias": True}},
         **OPEN_GATES,
-        **OF_TWO,
     ),
     LayerCase("encoder_causal", layers.TransformerEncoder, SINGLE, POST_NORM, CAUSAL, **RESIDUAL),
     LayerCase(
@@ -323,14 +295,7 @@ CASES += [
     LayerCase(
         "softmax_blended", layers.MultiHeadSoftmax, SELF, {**HEADS, "start": BLENDED}, **RARE
     ),
-    LayerCase(
-        "decoder_blended",
-        layers.TransformerDecoder,
-        DECODER,
-        {**BLOCK, **FROM_CODA},
-        **RARE,
-        **OF_TWO,
-    ),
+    decoder("_blended", FROM_CODA, **RARE),
 ]
 
 # Every attention in every kind of layer that no case above covers; half are long tests.

@@ -60,9 +60,9 @@ EVERY = {**LAYERS, **{f"any {name}": make for name, make in ATTENTIONS.items()}}
 CASES = [
     *itertools.product(LAYERS, (True, False), [0], [True]),
     *itertools.product(("coda", "keras"), (True, False), [0], [False]),
-    *itertools.product(EVERY, [True], [3], [True]),
+    *itertools.product(EVERY, [True], [T], [True]),
     # Here reading at once does what a single query does, or is the layer's own call.
-    *(pytest.param(name, False, 3, True, marks=pytest.mark.long) for name in EVERY),
+    *(pytest.param(name, False, T, True, marks=pytest.mark.long) for name in EVERY),
 ]
 
 

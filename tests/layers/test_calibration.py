@@ -19,17 +19,8 @@ def statistics(layer, *inputs, **masks):
         layer(*inputs, **masks)
     similarity, gate = (to_numpy(found[name].values) for name in ("similarity", "gate"))
     visible = np.broadcast_to(to_numpy(found["weights"].visible), gate.shape)
-    heads = gate.shape[1] if gate.ndim == 4 else 1
-    by_head = [
-        (np.arctanh(e[seen].astype("float64")).std(), g[seen].mean())
-        for e, g, seen in (
-            ([np.take(x, head, 1) for x in (similarity, gate, visible)])
-            if gate.ndim == 4
-            else (similarity, gate, visible)
-            for head in range(heads)
-        )
-    ]
-    return np.array(by_head)
+    by_head = zip(*(np.moveaxis(x, 1, 0) for x in (similarity, gate, visible)), strict=True)
+    return [(np.arctanh(e[seen].astype("float64")).std(), g[seen].mean()) for e, g, seen in by_head]
 
 
 @pytest.mark.parametrize("alpha", [1.0, "learned"])

@@ -252,7 +252,7 @@ def test_minus_infinity_in_a_bias_was_not_a_mask(name, options, dtype):
 def test_so_it_is_in_a_graph_that_does_not_know_the_bias():
     infinite, seen, bias = bias_and_mask()
     x = normal(B, T, FEATURES)
-    for name in ("coda", "sigmoid", "gated"):
+    for name in ("coda", "gated"):
         layer = built(name, "float32")
         inputs = keras.Input((T, FEATURES)), keras.Input((1, T, T))
         model = keras.Model(inputs, layer(inputs[0], inputs[0], attention_bias=inputs[1]))

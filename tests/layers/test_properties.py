@@ -194,14 +194,9 @@ LAWS = {
 @given(some.data())
 def test_coda_is_its_definition_in_float64(data):
     draw = data.draw
-    leading, (target, source), (features, width) = (
-        tuple(draw(SIZES) for _ in range(2)),
-        (draw(SIZES), draw(SIZES)),
-        (
-            draw(some.sampled_from([2] if ON_JAX else [1, 2, 3, 5])),
-            draw(some.sampled_from([1, 2, 3])),
-        ),
-    )
+    *leading, target, source = (draw(SIZES) for _ in range(4))
+    features = draw(some.sampled_from([2] if ON_JAX else [1, 2, 3, 5]))
+    width = draw(some.sampled_from([1, 2, 3]))
     random = np.random.default_rng(draw(some.integers(0, 2**16)))
     query, key, value = (
         random.normal(size=(*leading, *shape))

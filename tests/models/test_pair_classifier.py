@@ -2,6 +2,7 @@ import keras
 import numpy as np
 import pytest
 from pair_kinds import FIRST, SECOND, answer, lively, make, to_numpy
+from reference import softmax
 
 from keras_quasiattn.models import PairClassifier
 
@@ -10,11 +11,6 @@ def relu_network(x: np.ndarray, weights: list[np.ndarray]) -> np.ndarray:
     for kernel, bias in zip(weights[::2], weights[1::2], strict=True):
         x = np.maximum(x @ kernel + bias, 0)
     return x
-
-
-def softmax(x: np.ndarray) -> np.ndarray:
-    exponential = np.exp(x)
-    return exponential / exponential.sum(-1, keepdims=True)
 
 
 def test_one_pair_after_the_paper():

@@ -4,7 +4,7 @@ import pytest
 from keras import ops
 from tools import to_numpy
 
-from keras_quasiattn.models import greedy_search, sampling_search, with_prompt
+from keras_quasiattn.models import sampling_search
 
 V, ROWS, LENGTH = 6, 2000, 3
 LOGITS = np.array([3.0, -1.0, 0.5, 0.0, 1.0, -0.5], "float32")  # of padding, the end, the rest
@@ -93,20 +93,6 @@ def test_tokens_as_likely_as_the_last_may_be_drawn_and_rare_ones_at_one():
     ]
     np.testing.assert_array_equal(every[0], every[1])
     np.testing.assert_array_equal(every[0], every[2])
-
-
-def test_of_one_token_it_draws_what_greedy_search_takes():
-    want, _ = greedy_search(step, ops.zeros((4, 1)), LENGTH)
-    np.testing.assert_array_equal(draw(rows=4, seed=0, top_k=1)[0], to_numpy(want))
-
-
-def test_a_prompt_is_neither_drawn_nor_counted():
-    prompt = ops.convert_to_tensor([[3, 2], [3, 0], [0, 0], [5, 1]])
-    prompted, cache = with_prompt(step, ops.zeros((4, 1)), prompt)
-    tokens, total = map(to_numpy, sampling_search(prompted, cache, LENGTH, seed=1, top_k=3))
-    assert tokens[0, :2].tolist() == [3, 2] and tokens[1, 0] == 3
-    assert tokens[3, :2].tolist() == [5, 1] and tokens[3, 2] in (2, 3, 4)  # of the end, 3 likely
-    assert (total < 0).all()
 
 
 @pytest.mark.parametrize(

@@ -242,11 +242,11 @@ class Shares(keras.callbacks.Callback):
         self.seen.append((float(ops.convert_to_numpy(start.amount)), start.is_finished))
 
 
-def blended() -> keras.Model:
+def blended(run_eagerly: bool = False) -> keras.Model:
     x = keras.Input((None, 8))
     model = keras.Model(x, keras.layers.MultiHeadAttention(2, 4, name="attention")(x, x))
     copy = swap_attention(randomized(model), "sigmoid", start="blend")
-    copy.compile("sgd", "mse")
+    copy.compile("sgd", "mse", run_eagerly=run_eagerly)
     return copy
 
 
@@ -279,7 +279,7 @@ def test_the_blend_moves_over_its_share_of_the_batches_and_ends_with_the_new_one
 
 
 def test_a_blend_goes_on_where_it_was_and_stays_in_a_file(tmp_path):
-    copy, shares, data = blended(), Shares(), np.tile(X, (4, 1, 1))
+    copy, shares, data = blended(run_eagerly=True), Shares(), np.tile(X, (4, 1, 1))
     fit = {"batch_size": 2, "verbose": 0}
     copy.fit(data, data, callbacks=[BlendAttention(updates=8), shares], **fit)
     assert shares.seen[-1] == (0.5, False)

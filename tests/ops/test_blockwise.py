@@ -98,30 +98,16 @@ def test_dropout_drops_the_same_weights(implementation):
 
 @pytest.mark.parametrize("implementation", FAST)
 def test_a_distance_of_its_own_and_both_directions(implementation):
-    arrays = [
-        normals(2, 9, 4),
-        normals(2, 35, 4, seed=1),
-        normals(2, 9, 6, seed=2),
-        normals(2, 35, 6, seed=3),
-    ]
-    arrays += [normals(2, 9, 3, seed=4), normals(2, 35, 5, seed=5)]
-    mask_a, mask_b = np.arange(9) < np.array([[9], [4]]), np.arange(35) < np.array([[33], [1]])
+    shapes = [(9, 4), (35, 4), (9, 6), (35, 6), (9, 3), (35, 5)]
+    arrays = [normals(2, *shape, seed=seed) for seed, shape in enumerate(shapes)]
+    masks = np.arange(9) < np.array([[9], [4]]), np.arange(35) < np.array([[33], [1]])
+    options = {"gate_range": "centered", "center_similarity": True, "beta": 0.2}
+    roles = ("distance_a", "distance_b", "value_a", "value_b")
 
     def function(name):
-        def run(a, b, distance_a, distance_b, value_a, value_b):
-            roles = {
-                "distance_a": distance_a,
-                "distance_b": distance_b,
-                "value_a": value_a,
-                "value_b": value_b,
-            }
-            options = {
-                "gate_range": "centered",
-                "center_similarity": True,
-                "beta": 0.2,
-                "implementation": name,
-            }
-            return list(ops.coda_pair(a, b, mask_a, mask_b, **roles, **options))
+        def run(a, b, *more):
+            given = {**dict(zip(roles, more, strict=True)), **options, "implementation": name}
+            return list(ops.coda_pair(a, b, *masks, **given))
 
         return run
 
@@ -266,17 +252,9 @@ def test_lengths_unknown_before_run_time(implementation, centered):
     ],
 )
 def test_memory_of_both_passes_is_linear(heads, length, features, limit):
-    command = [
-        "-m",
-        "benchmarks.memory",
-        "--implementation",
-        "blockwise",
-        "--mode",
-        "graph",
-        "--passes",
-        "both",
-    ]
-    command += ["--heads", str(heads), "--length", str(length), "--features", str(features)]
+    options = {"implementation": "blockwise", "mode": "graph", "passes": "both", "heads": heads}
+    options |= {"length": length, "features": features}
+    command = ["-m", "benchmarks.memory", *(f"--{name}={value}" for name, value in options.items())]
     result = subprocess.run(
         [sys.executable, *command], capture_output=True, text=True, timeout=300, check=True
     )

@@ -30,7 +30,7 @@ class TestCoDA(WeightLaws):
 
 
 class TestTiledCoDA(TestCoDA):
-    options = ({**BY_ROW, "implementation": "blockwise"},)
+    options = tuple({**one, "implementation": "blockwise"} for one in TestCoDA.options)
 
 
 def bias_of(*shape):
