@@ -32,10 +32,10 @@ def entmax(
     p = max((α − 1)·z − τ, 0)^(1/(α − 1)), with τ such that p sums to 1
 
     τ is found by bisection and then Newton's method, to the precision of the floats. The gradients
-    are exact, for α too; gradients of gradients are exact for α = 1 and 2 only. A masked score has
-    weight exactly 0, whatever its value. Each row sums to 1, except that a row without visible keys
-    is all zeros, as in every attention of this package. NaN in a visible score gives NaN for any α.
-    Computed in float32 for 16-bit inputs.
+    and their gradients are exact, for α too. A masked score has weight exactly 0, whatever its
+    value. Each row sums to 1, except that a row without visible keys is all zeros, as in every
+    attention of this package. NaN in a visible score gives NaN for any α. Computed in float32 for
+    16-bit inputs.
 
     Args:
         scores: z, (..., S).

@@ -178,16 +178,18 @@ def _bisected(x: Tensor, power: float | Tensor) -> Tensor:
 def _weights(
     x: Tensor, mask: Mask, power: float | Tensor, threshold: Tensor, is_convex: bool
 ) -> Tensor:
-    """Return the weights for τ (..., 1), refined by one step that carries the gradients."""
+    """Return the weights for τ (..., 1), refined by steps that carry the gradients."""
     fixed = ops.stop_gradient(x)
     fixed_power = power if isinstance(power, (int, float)) else ops.stop_gradient(power)
-    # One more, differentiable step. With its slope held constant, it has the gradients of τ as an
-    # implicit function of x and of the power.
+    # Differentiable steps, with the slope held constant. After n of them, the first n derivatives
+    # are those of τ as an implicit function of x and of the power; all are, if the power is 1.
     slope = _slope(fixed - threshold, fixed_power)
-    step = (_total(_powered(x - threshold, power)) - 1) / slope
-    if not is_convex:  # rounding at the edge of the support may make this step wrong
-        step = step - ops.stop_gradient(step)
-    return zero_masked(_powered(x - (threshold + step), power), mask)
+    for _ in range(1 if isinstance(power, (int, float)) and power == 1 else 2):
+        step = (_total(_powered(x - threshold, power)) - 1) / slope
+        if not is_convex:  # rounding at the edge of the support may make this step wrong
+            step = step - ops.stop_gradient(step)
+        threshold = threshold + step
+    return zero_masked(_powered(x - threshold, power), mask)
 
 
 def _total(x: Tensor) -> Tensor:

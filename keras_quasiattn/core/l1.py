@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from keras import ops
@@ -15,6 +15,7 @@ from keras_quasiattn.core.backend import (
     loop,
     maximum,
     runs_op_by_op,
+    with_gradient,
 )
 from keras_quasiattn.core.compiled.choice import by_amount, loops_may_run
 from keras_quasiattn.core.tensors import (
@@ -139,13 +140,7 @@ def blockwise_distances(x: Tensor, y: Tensor, *weights: Tensor) -> Tensor:
         real = pad_axis(ops.ones((1, source, 1), dtype=x.dtype), 1, count * size)
         return DistanceTiles(x, pad_axis(y, 1, count * size), real, size, *weights)
 
-    @ops.custom_gradient
-    def distances(*arguments: Tensor) -> tuple[Tensor, Callable[..., tuple[Tensor, ...]]]:
-        def gradient(*upstreams: Tensor, upstream: Tensor | None = None) -> tuple[Tensor, ...]:
-            shares = pad_axis(upstreams[0] if upstream is None else upstream, 2, count * size)
-            gradients = tiles(*arguments).gradient(shares, source)
-            return gradients if len(arguments) == 3 else gradients[:2]
-
+    def distances(*arguments: Tensor) -> tuple[Tensor]:
         distance_tiles = tiles(*arguments)
 
         def add(index: Any, result: Tensor) -> Tensor:
@@ -154,9 +149,13 @@ def blockwise_distances(x: Tensor, y: Tensor, *weights: Tensor) -> Tensor:
         shape = (ops.shape(arguments[0])[0], target, size)
         # Tiles (B, T, size) are joined to (B, T, count · size), then cut to (B, T, S).
         buffer = empty_tiles(count, shape, arguments[0].dtype)
-        return joined(loop(0, count, add, buffer), shape, 2)[..., :source], gradient
+        return (joined(loop(0, count, add, buffer), shape, 2)[..., :source],)
 
-    return distances(x, y, *weights)
+    def gradient(arguments: Sequence[Tensor], upstreams: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        shares = pad_axis(upstreams[0], 2, count * size)
+        return tiles(*arguments).gradient(shares, source)[: len(arguments)]
+
+    return with_gradient(distances, gradient)(x, y, *weights)[0]
 
 
 def _distances_in_loops(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
@@ -326,8 +325,9 @@ class DistanceTiles:
         """Return the gradients of Σ upstream · distance for x and the keys of tile `index`."""
         y = take(self.given_y, index, self.size)
         if runs_op_by_op():
-            gradients = l1_gradients or signs_by_feature
-            x_gradient, y_gradient = gradients(self.given_x, y, upstream)
+            given = (self.given_x, y, upstream)
+            found = l1_gradients and l1_gradients(*given)
+            x_gradient, y_gradient = found or signs_by_feature(*given)
             return x_gradient[..., : self.features], y_gradient[..., : self.features]
         x_gradient = sum_of_signs(self.given_x, y, ops.transpose(upstream, (0, 2, 1)))
         # (B, padded T, size): rows of padding have upstream 0.

@@ -1,12 +1,13 @@
 """Losses of the models: cross-entropies for sequences, spans and ranked candidates."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 from keras import ops
 
 from keras_quasiattn.core.arguments import check_rate
+from keras_quasiattn.core.backend import with_gradient
 from keras_quasiattn.core.configured import Configured
 
 Tensor = Any
@@ -66,24 +67,21 @@ def _smoothed_crossentropy(ids: Tensor, logits: Tensor, smoothing: float) -> Ten
     """
     vocabulary = logits.shape[-1]
 
-    @ops.custom_gradient
-    def losses(logits: Tensor) -> tuple[Tensor, Callable[..., Tensor]]:
-        of_all = ops.logsumexp(logits, axis=-1)  # (B, T)
+    def losses(logits: Tensor) -> tuple[Tensor]:
         of_target = ops.squeeze(ops.take_along_axis(logits, ids, axis=-1), -1)  # (B, T)
-
-        def gradient(*upstreams: Tensor, upstream: Tensor | None = None) -> Tensor:
-            upstream = upstreams[0] if upstream is None else upstream
-            share = smoothing / vocabulary
-            shares = [ops.cast(share + more, logits.dtype) for more in (1 - smoothing, 0)]
-            # (V,) against (B, T, 1) gives the smoothed one-hot targets (B, T, V).
-            target = ops.where(ops.equal(ops.arange(vocabulary, dtype="int32"), ids), *shares)
-            probabilities = ops.exp(logits - ops.expand_dims(of_all, -1))
-            return (probabilities - target) * ops.expand_dims(upstream, -1)
-
         smoothed = (1 - smoothing) * of_target + smoothing * ops.mean(logits, axis=-1)
-        return of_all - smoothed, gradient
+        return (ops.logsumexp(logits, axis=-1) - smoothed,)
 
-    return losses(logits)
+    def gradient(tensors: Sequence[Tensor], upstreams: Sequence[Tensor]) -> tuple[Tensor]:
+        (logits,), (upstream,) = tensors, upstreams
+        share = smoothing / vocabulary
+        shares = [ops.cast(share + more, logits.dtype) for more in (1 - smoothing, 0)]
+        # (V,) against (B, T, 1) gives the smoothed one-hot targets (B, T, V).
+        target = ops.where(ops.equal(ops.arange(vocabulary, dtype="int32"), ids), *shares)
+        probabilities = ops.exp(logits - ops.expand_dims(ops.logsumexp(logits, axis=-1), -1))
+        return ((probabilities - target) * ops.expand_dims(upstream, -1),)
+
+    return with_gradient(losses, gradient)(logits)[0]
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")

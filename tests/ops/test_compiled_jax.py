@@ -90,11 +90,19 @@ def test_derivatives_of_gradients():
     close(*both_ways(run), tolerance=1e-2)
 
 
-def test_forward_mode_is_an_error_as_with_tiles():
-    for implementation in ("compiled", "blockwise"):
-        run = functools.partial(attend, key=KEY, value=VALUE, implementation=implementation)
-        with pytest.raises(TypeError, match="custom_vjp"):
-            jax.jvp(run, (QUERY,), (QUERY,))
+def test_forward_mode_and_its_derivatives():
+    def run(attend):
+        def output(query):
+            return attend(query, KEY, VALUE)
+
+        def twice(query):
+            return jax.jvp(output, (query,), (query,))[1].sum()
+
+        batch = jnp.stack([QUERY, 2 * QUERY])
+        along = jax.vmap(lambda moved: jax.jvp(output, (QUERY,), (moved,))[1])(batch)
+        return twice(QUERY), jax.grad(twice)(QUERY), jax.jit(jax.jacfwd(output))(QUERY), along
+
+    close(*both_ways(run), tolerance=1e-2)
 
 
 def test_checkpoint_computes_the_loops_again():

@@ -280,9 +280,11 @@ def gradient_of_a_gradient(function, x):
 @pytest.mark.skipif(BACKEND == "jax", reason="a test of its own")
 def test_gradients_of_gradients(both):
     mask, weights = normals(3, 1, 9, seed=1) > -1, normals(9, seed=2)
-    functions = [lambda x: ops.sparsemax(x, mask), lambda x: ops.entmax(x, alpha=1.4)]
-    if BACKEND == "tensorflow":  # PyTorch's own kernel of distances has no second derivative
-        functions.append(lambda x: ops.pairwise_l1(x, 2 * x, weights))
+    functions = [
+        lambda x: ops.sparsemax(x, mask),
+        lambda x: ops.entmax(x, alpha=1.4),
+        lambda x: ops.pairwise_l1(x, 2 * x, weights),
+    ]
     for function in functions:
         expected, found = both(gradient_of_a_gradient, function, normals(3, 5, 9))
         near(found, expected)

@@ -1,13 +1,13 @@
 """CoDA by tiles of keys: masks, weights, sums and gradients."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 from keras import ops
 
 from keras_quasiattn.attention.coda.composition import WeightRule
-from keras_quasiattn.core.backend import loop
+from keras_quasiattn.core.backend import loop, with_gradient
 from keras_quasiattn.core.l1 import DistanceTiles
 from keras_quasiattn.core.masks import combine_masks, zero_masked
 from keras_quasiattn.core.randomness import dropout_keep
@@ -204,44 +204,19 @@ def tiled_sums(weights: TiledWeights, tensors: dict[str, Tensor]) -> tuple[Tenso
     to E; "similarity_offset" and "distance_offset" (B, T, 1), subtracted from E and N; and
     "other_value" (B, T, W). All have one dtype, and get gradients.
     """
-    names = tuple(tensors)
-    batch, target = ops.shape(tensors["beta"])[:2]
-    sizes = [(target, tensors["value"].shape[-1])]
-    if "other_value" in tensors:
-        sizes.append((weights.masks.source, tensors["other_value"].shape[-1]))
 
-    def split(packed: Tensor) -> list[Tensor]:
-        if len(sizes) == 1:
-            return [packed]
-        first = sizes[0][0] * sizes[0][1]
-        parts = (packed[:, :first], packed[:, first:])
-        return [ops.reshape(part, (batch, *size)) for part, size in zip(parts, sizes, strict=True)]
+    def tiles(arguments: Sequence[Tensor]) -> Tiles:
+        return Tiles(weights, dict(zip(tensors, arguments, strict=True)))
 
-    def pack(parts: list[Tensor]) -> Tensor:
-        # (B, T·V + S·W): one output, because Keras' custom gradients on PyTorch allow only one.
-        if len(parts) == 1:
-            return parts[0]
-        flat = [
-            ops.reshape(part, (batch, size[0] * size[1]))
-            for part, size in zip(parts, sizes, strict=True)
-        ]
-        return ops.concatenate(flat, axis=1)
+    def gradient(arguments: Sequence[Tensor], upstreams: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        gradients = _gradients(tiles(arguments), *upstreams)
+        return tuple(gradients[name] for name in tensors)
 
-    @ops.custom_gradient
-    def pooled(*arguments: Tensor) -> tuple[Tensor, Callable[..., tuple[Tensor, ...]]]:
-        named = dict(zip(names, arguments, strict=True))
-
-        def gradient(*upstreams: Tensor, upstream: Tensor | None = None) -> tuple[Tensor, ...]:
-            packed = upstreams[0] if upstream is None else upstream
-            gradients = _gradients(Tiles(weights, named), *split(packed))
-            return tuple(gradients[name] for name in names)
-
-        return pack(_sums(Tiles(weights, named))), gradient
-
-    return tuple(split(pooled(*tensors.values())))
+    pooled = with_gradient(lambda *arguments: _sums(tiles(arguments)), gradient)
+    return pooled(*tensors.values())
 
 
-def _sums(tiles: Tiles) -> list[Tensor]:
+def _sums(tiles: Tiles) -> tuple[Tensor, ...]:
     value, other = tiles.tensors["value"], tiles.tensors.get("other_value")
     batch, _, features = ops.shape(value)
     # (B, T, V), summed over the tiles; then a buffer of tiles (B, size, W).
@@ -258,7 +233,7 @@ def _sums(tiles: Tiles) -> list[Tensor]:
         return sums
 
     totals = loop(0, tiles.masks.count, add, totals)
-    return [totals[0], *(joined(total, shape, 1)[:, : tiles.masks.source] for total in totals[1:])]
+    return totals[0], *(joined(total, shape, 1)[:, : tiles.masks.source] for total in totals[1:])
 
 
 def _gradients(

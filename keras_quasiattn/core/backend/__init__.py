@@ -26,6 +26,8 @@
   It decides how tiles are computed; results do not depend on it, up to rounding.
 - `segment_sum(data, segment_ids, num_segments)`, `segment_max`: over rows with ascending ids. The
   maximum of a segment without rows differs between backends.
+- `with_gradient(compute, gradient)`: the function compute(*tensors) → tuple of outputs, whose
+  gradients are gradient(tensors, upstreams), a tuple with one for each tensor.
 - `needs_static_shapes(x)`: whether the code is traced for a compiler that must know all sizes.
 """
 
@@ -70,3 +72,4 @@ segment_max = _backend.segment_max
 segment_sum = _backend.segment_sum
 sin = _backend.sin
 tanh = _backend.tanh
+with_gradient = _backend.with_gradient

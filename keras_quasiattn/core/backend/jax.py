@@ -37,6 +37,18 @@ def absolute(x: Tensor) -> Tensor:
     return x * stop_gradient(sign(x))
 
 
+def with_gradient(
+    compute: Callable[..., tuple[Tensor, ...]], gradient: Callable[..., tuple[Tensor, ...]]
+) -> Callable[..., tuple[Tensor, ...]]:
+    """Return `compute` with gradients from `gradient`; `jax.jvp` is an error."""
+
+    def both(*tensors: Tensor) -> tuple[tuple[Tensor, ...], Callable[[Any], tuple[Tensor, ...]]]:
+        return compute(*tensors), lambda upstreams: gradient(tensors, upstreams)
+
+    found: Callable[..., tuple[Tensor, ...]] = jax.custom_gradient(both)
+    return found
+
+
 def add_rows(total: Tensor, x: Tensor) -> Tensor:
     """Return the sum total + Σ_n x[n]."""
     return total + x.sum(axis=0)

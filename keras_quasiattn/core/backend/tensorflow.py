@@ -91,6 +91,18 @@ def on_accelerator(x: Tensor) -> bool:
     return any(tf.config.list_physical_devices(kind) for kind in ("GPU", "TPU"))
 
 
+def with_gradient(
+    compute: Callable[..., tuple[Tensor, ...]], gradient: Callable[..., tuple[Tensor, ...]]
+) -> Callable[..., tuple[Tensor, ...]]:
+    """Return `compute` with gradients from `gradient`."""
+
+    def both(*tensors: Tensor) -> WithGradient:
+        return compute(*tensors), lambda *upstreams: gradient(tensors, upstreams)
+
+    found: Callable[..., tuple[Tensor, ...]] = tf.custom_gradient(both)
+    return found
+
+
 def add_rows(total: Tensor, x: Tensor) -> Tensor:
     """Return total + Σ_n x[n] for a known N; `tf.reduce_sum` takes twice as long."""
     return tf.add_n([total, *tf.unstack(x)])

@@ -31,6 +31,49 @@ def highest(x: Tensor, least: float) -> Tensor:
     return torch.nn.functional.pad(x, (0, 1), value=least).amax(-1, keepdim=True)
 
 
+def with_gradient(
+    compute: Callable[..., tuple[Tensor, ...]], gradient: Callable[..., tuple[Tensor, ...]]
+) -> Callable[..., tuple[Tensor, ...]]:
+    """Return `compute` with gradients from `gradient`, in reverse and in forward mode."""
+
+    def run(*tensors: Tensor) -> tuple[Tensor, ...]:
+        found: tuple[Tensor, ...] = _WithGradient.apply(compute, gradient, *tensors)
+        return found
+
+    return run
+
+
+class _WithGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(compute: Any, gradient: Any, *tensors: Tensor) -> tuple[Tensor, ...]:
+        # Copies, because forward mode would take parts of a tensor for parts of an input.
+        return tuple(x.clone() for x in compute(*tensors))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        _, ctx.gradient, *tensors = inputs
+        ctx.shapes = [x.shape for x in output]
+        ctx.save_for_backward(*tensors)
+        ctx.save_for_forward(*tensors)
+
+    @staticmethod
+    def backward(ctx: Any, *upstreams: Tensor) -> tuple[Tensor | None, ...]:
+        return None, None, *ctx.gradient(ctx.saved_tensors, upstreams)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Tensor | None) -> tuple[Tensor, ...]:
+        # The gradient is linear in the upstreams: its own gradient is the forward derivative.
+        tensors, again = ctx.saved_tensors, torch.is_grad_enabled()
+        with torch.enable_grad():
+            upstreams = [tensors[0].new_zeros(x, requires_grad=True) for x in ctx.shapes]
+            slopes = ctx.gradient(tensors, upstreams)
+            pairs = zip(slopes, tangents[2:], strict=True)
+            moved = [(slope, tangent) for slope, tangent in pairs if tangent is not None]
+            nothing = sum(0 * upstream.sum() for upstream in upstreams)  # so that all take part
+            total = sum(((slope * tangent).sum() for slope, tangent in moved), nothing)
+            return torch.autograd.grad(total, upstreams, create_graph=again)
+
+
 def add_rows(total: Tensor, x: Tensor) -> Tensor:
     """Return the sum total + Σ_n x[n]."""
     return total + x.sum(dim=0)
@@ -41,12 +84,15 @@ def l1_distances(x: Tensor, y: Tensor) -> Tensor:
     return torch.cdist(x, y, p=1.0)
 
 
-def l1_gradients(x: Tensor, y: Tensor, upstream: Tensor) -> tuple[Tensor, Tensor]:
+def l1_gradients(x: Tensor, y: Tensor, upstream: Tensor) -> tuple[Tensor, Tensor] | None:
     """Return the gradients of Σ upstream · distance, for x (B, T, F) and y (B, S, F).
 
     The kernel is the derivative of `torch.cdist`. PyTorch's public functions for it would recompute
-    the distances. `upstream` is (B, T, S).
+    the distances. `upstream` is (B, T, S). None if they may be differentiated again, as this kernel
+    cannot be.
     """
+    if torch.is_grad_enabled():
+        return None
 
     def gradient(x: Tensor, y: Tensor, upstream: Tensor) -> Tensor:
         # The last argument is the distances, which this norm does not need.

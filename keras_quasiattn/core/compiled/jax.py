@@ -5,7 +5,7 @@ A program that is exported or lowered for another platform computes with tensors
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import jax
 from jax import numpy as jnp
@@ -23,44 +23,29 @@ jax.ffi.register_ffi_target(_TARGET, jax.ffi.pycapsule(xla_call.FUNCTION), platf
 
 def outputs(call: Call, tensors: list[Tensor], masks: list[Tensor]) -> Sequence[Tensor]:
     """Return the outputs of `call`."""
-    found: Sequence[Tensor] = _outputs(call, tuple(tensors), tuple(masks))
+    found: Sequence[Tensor] = _calls.bind(*tensors, *masks, call=call, part="outputs")
     return found
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _outputs(call: Call, tensors: tuple[Tensor, ...], masks: tuple[Tensor, ...]) -> list[Tensor]:
-    return _calls.bind(*tensors, *masks, call=call, backward=False)
-
-
-def _forward(call: Call, tensors: tuple[Tensor, ...], masks: tuple[Tensor, ...]) -> Any:
-    return _outputs(call, tensors, masks), (tensors, masks)
-
-
-def _backward(call: Call, kept: Any, upstreams: list[Tensor]) -> tuple[Any, None]:
-    tensors, masks = kept
-    found = _calls.bind(*upstreams, *tensors, *masks, call=call, backward=True)
-    return tuple(found), None
-
-
-_outputs.defvjp(_forward, _backward)
-
-# (*upstreams, *tensors, *masks) → gradients of the tensors; without `backward`,
-# (*tensors, *masks) → outputs.
+# (*tensors, *masks) → outputs, (*upstreams, *tensors, *masks) → gradients of the tensors, or
+# (*tangents of the tensors, *tensors, *masks) → tangents of the outputs. The last two are each
+# other's transpose, and only tensors compute the last.
+Part = Literal["outputs", "gradients", "tangents"]
 _calls = Primitive("keras_quasiattn_compiled")
 _calls.multiple_results = True
 
 
 def _split(operands: Sequence[Any], call: Call) -> tuple[Sequence[Any], ...]:
-    """Split the operands into upstream gradients, tensors and masks."""
+    """Split the operands into upstream gradients or tangents, tensors and masks."""
     masks = len(operands) - len(call.masks)
     tensors = masks - len(call.names)
     return operands[:tensors], operands[tensors:masks], operands[masks:]
 
 
 @_calls.def_abstract_eval
-def _shapes(*operands: Any, call: Call, backward: bool) -> list[Any]:
+def _shapes(*operands: Any, call: Call, part: Part) -> list[Any]:
     tensors = _split(operands, call)[1]
-    if backward:
+    if part == "gradients":
         return [x.update(weak_type=False) for x in tensors]
     # `update` keeps the mesh axes over which the array varies.
     shapes = call.output_shapes([x.shape for x in tensors])
@@ -68,18 +53,18 @@ def _shapes(*operands: Any, call: Call, backward: bool) -> list[Any]:
 
 
 @functools.cache
-def _program(call: Call, backward: bool) -> Callable[..., list[Tensor]]:
-    return jax.jit(functools.partial(_calls.bind, call=call, backward=backward))
+def _program(call: Call, part: Part) -> Callable[..., list[Tensor]]:
+    return jax.jit(functools.partial(_calls.bind, call=call, part=part))
 
 
 @_calls.def_impl
-def _run(*operands: Tensor, call: Call, backward: bool) -> list[Tensor]:
+def _run(*operands: Tensor, call: Call, part: Part) -> list[Tensor]:
     with jax.disable_jit(False):  # as for any other primitive
-        found: list[Tensor] = _program(call, backward)(*operands)
+        found: list[Tensor] = _program(call, part)(*operands)
     return found
 
 
-def _lower(context: Any, *operands: Any, call: Call, backward: bool) -> Any:
+def _lower(context: Any, *operands: Any, call: Call, part: Part) -> Any:
     module = context.module_context
     stays = not module.lowering_parameters.for_export and tuple(module.platforms) == ("cpu",)
     if not stays and not call.may_be_tensors:
@@ -87,41 +72,64 @@ def _lower(context: Any, *operands: Any, call: Call, backward: bool) -> Any:
             "Compiled loops cannot be exported or lowered for another platform than this process' "
             f"CPUs: {call.way_out}. Received: platforms {tuple(module.platforms)}."
         )
-    function = _as_foreign_function if stays else _as_tensors
-    lowered = mlir.lower_fun(functools.partial(function, call, backward), multiple_results=True)
+    function = _as_foreign_function if stays and part != "tangents" else _as_tensors
+    lowered = mlir.lower_fun(functools.partial(function, call, part), multiple_results=True)
     return lowered(context, *operands)
 
 
 mlir.register_lowering(_calls, _lower)
 
 
-def _as_foreign_function(call: Call, backward: bool, *operands: Tensor) -> list[Tensor]:
-    results = _shapes(*map(jax.typeof, operands), call=call, backward=backward)
+def _as_foreign_function(call: Call, part: Part, *operands: Tensor) -> list[Tensor]:
+    results = _shapes(*map(jax.typeof, operands), call=call, part=part)
     run = jax.ffi.ffi_call(_TARGET, [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in results])
     return list(run(*operands, call=written(call)))
 
 
-def _as_tensors(call: Call, backward: bool, *operands: Tensor) -> list[Tensor]:
-    upstreams, tensors, masks = _split(operands, call)
+def _as_tensors(call: Call, part: Part, *operands: Tensor) -> list[Tensor]:
+    given, tensors, masks = _split(operands, call)
 
     def forward(*tensors: Tensor) -> tuple[Tensor, ...]:
         return tuple(call.with_tensors((*tensors, *masks)))
 
-    if not backward:
+    if part == "outputs":
         return list(forward(*tensors))
-    return list(jax.vjp(forward, *tensors)[1](tuple(upstreams)))
+    outputs, slopes = jax.vjp(forward, *tensors)
+    if part == "gradients":
+        return list(slopes(tuple(given)))
+    # Twice in reverse, because a function with its own gradient has no forward mode.
+    return list(jax.vjp(slopes, tuple(map(jnp.zeros_like, outputs)))[1](tuple(given))[0])
 
 
-def _derivative(primals: Any, tangents: Any, *, call: Call, backward: bool) -> Any:
-    """Differentiate the computation with tensors, for derivatives of gradients."""
-    function = functools.partial(_as_tensors, call, backward)
-    return jax.jvp(function, tuple(primals), tuple(map(ad.instantiate_zeros, tangents)))
+def _derivative(primals: Any, tangents: Any, *, call: Call, part: Part) -> Any:
+    """Differentiate the outputs by a linear call, and anything else by tensors."""
+    moved = tuple(map(ad.instantiate_zeros, tangents))
+    if part != "outputs":
+        return jax.jvp(functools.partial(_as_tensors, call, part), tuple(primals), moved)
+    found = _calls.bind(*primals, call=call, part=part)
+    moved = moved[: len(call.names)]
+    return found, _calls.bind(*moved, *primals, call=call, part="tangents")
 
 
 ad.primitive_jvps[_calls] = _derivative
 
 
-def _batch(operands: Sequence[Tensor], axes: Sequence[Any], *, call: Call, backward: bool) -> Any:
+def _transpose(upstreams: Sequence[Any], *operands: Any, call: Call, part: Part) -> list[Any]:
+    """Return a gradient for each operand in which the call is linear."""
+    linear, tensors, masks = _split(operands, call)
+    given = map(ad.instantiate_zeros, upstreams)
+    other: Part = "gradients" if part == "tangents" else "tangents"
+    found = _calls.bind(*given, *tensors, *masks, call=call, part=other)
+    pairs = zip(linear, found, strict=True)
+    return [one if ad.is_undefined_primal(x) else None for x, one in pairs] + [None] * (
+        len(operands) - len(linear)
+    )
+
+
+ad.primitive_transposes[_calls] = _transpose
+
+
+def _batch(operands: Sequence[Tensor], axes: Sequence[Any], *, call: Call, part: Part) -> Any:
     """Merge the new axis of each operand with its first axis."""
     count = next(x.shape[a] for x, a in zip(operands, axes, strict=True) if a is not None)
     lead = [
@@ -144,7 +152,7 @@ def _batch(operands: Sequence[Tensor], axes: Sequence[Any], *, call: Call, backw
         x.reshape((-1, *x.shape[2:])) if name == "full_mask" else merged(x)
         for name, x in given.items()
     ]
-    results = _calls.bind(*map(merged, (*upstreams, *tensors)), *new, call=call, backward=backward)
+    results = _calls.bind(*map(merged, (*upstreams, *tensors)), *new, call=call, part=part)
     return [x.reshape((count, batch, *x.shape[1:])) for x in results], [0] * len(results)
 
 

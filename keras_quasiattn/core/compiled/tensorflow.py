@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.eager import forwardprop_util
 
 from keras_quasiattn.core.compiled.call import Array, Call
 
@@ -13,6 +14,8 @@ Tensor = Any
 
 def outputs(call: Call, tensors: list[Tensor], masks: list[Tensor]) -> Sequence[Tensor]:
     """Return the outputs of `call`; not for XLA or exported graphs."""
+    if _have_tangents([*tensors, *masks]):
+        return call.with_tensors((*tensors, *masks))
     _forbid_export(call)
     dtype = tensors[0].dtype
 
@@ -29,11 +32,21 @@ def outputs(call: Call, tensors: list[Tensor], masks: list[Tensor]) -> Sequence[
     return found
 
 
+def _have_tangents(tensors: Sequence[Tensor]) -> bool:
+    """Return whether a `tf.autodiff.ForwardAccumulator` follows one of the tensors.
+
+    It would take the loops' derivatives for 0. TensorFlow has no public name for this.
+    """
+    return bool(forwardprop_util.pack_tangents(list(tensors)).tangents)
+
+
 def _gradients(
     call: Call, upstreams: Sequence[Tensor], arguments: Sequence[Tensor], masks: Sequence[Tensor]
 ) -> Sequence[Tensor]:
     """Return the gradients of the arguments; tensors compute gradients of these."""
     count = len(upstreams)
+    if _have_tangents([*upstreams, *arguments]):
+        return _with_tensors(call, upstreams, arguments, masks)
 
     def run(*arrays: Array) -> Sequence[Array]:
         return call.backward(arrays[:count], arrays[count:])
@@ -43,10 +56,7 @@ def _gradients(
         def gradient(*seconds: Tensor) -> Sequence[Tensor]:
             with tf.GradientTape() as outer:
                 outer.watch(given)
-                with tf.GradientTape() as inner:
-                    inner.watch(given)
-                    outputs = call.with_tensors((*given[count:], *masks))
-                found = inner.gradient(outputs, given[count:], given[:count], "zero")
+                found = _with_tensors(call, given[:count], given[count:], masks)
             second: Sequence[Tensor] = outer.gradient(found, given, seconds, "zero")
             return second
 
@@ -54,6 +64,17 @@ def _gradients(
         return tuple(_call(run, (*given, *masks), arguments[0].dtype, shapes)), gradient
 
     found: Sequence[Tensor] = slopes(*upstreams, *arguments)
+    return found
+
+
+def _with_tensors(
+    call: Call, upstreams: Sequence[Tensor], arguments: Sequence[Tensor], masks: Sequence[Tensor]
+) -> Sequence[Tensor]:
+    """Return the gradients of the arguments by operations that can be differentiated again."""
+    with tf.GradientTape() as tape:
+        tape.watch(arguments)
+        outputs = call.with_tensors((*arguments, *masks))
+    found: Sequence[Tensor] = tape.gradient(outputs, arguments, upstreams, "zero")
     return found
 
 

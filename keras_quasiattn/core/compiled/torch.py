@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 from keras_quasiattn.core.compiled.call import Call, read, written
 from keras_quasiattn.core.compiled.threads import Share, over_cores
@@ -18,17 +19,19 @@ Tensor = torch.Tensor
 
 
 def outputs(call: Call, tensors: list[Tensor], masks: list[Tensor]) -> Sequence[Tensor]:
-    """Return the outputs of `call`."""
+    """Return the outputs of `call`; tensors compute them in forward-mode differentiation."""
+    if not torch.compiler.is_compiling() and any(map(_has_tangent, tensors)):
+        return call.with_tensors((*tensors, *masks))
     found: tuple[Tensor, ...] = _Outputs.apply(written(call), len(tensors), *tensors, *masks)
     return found
 
 
-class _Outputs(torch.autograd.Function):
-    """The operators as one differentiable function.
+def _has_tangent(x: Tensor) -> bool:
+    return forward_ad.unpack_dual(x).tangent is not None
 
-    Second derivatives are computed with tensors, if the call allows it (`may_be_tensors`).
-    Forward-mode differentiation fails.
-    """
+
+class _Outputs(torch.autograd.Function):
+    """The operators as one differentiable function; tensors compute second derivatives."""
 
     @staticmethod
     def forward(text: str, count: int, *tensors: Tensor) -> tuple[Tensor, ...]:
@@ -42,19 +45,21 @@ class _Outputs(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *upstreams: Tensor) -> tuple[Any, ...]:
         tensors = ctx.saved_tensors
-        differentiable = torch.is_grad_enabled() and not torch.compiler.is_compiling()
-        if differentiable and read(ctx.text).may_be_tensors:
-            found = _slopes(read(ctx.text), upstreams, tensors, tensors[: ctx.count])
+        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            found = _slopes(read(ctx.text), upstreams, tensors, ctx.count)
         else:
             found = _backward(upstreams, tensors, ctx.text)
         return None, None, *found, *[None] * (len(tensors) - ctx.count)
 
 
 def _slopes(
-    call: Call, upstreams: Sequence[Tensor], tensors: Sequence[Tensor], inputs: Sequence[Tensor]
+    call: Call, upstreams: Sequence[Tensor], tensors: Sequence[Tensor], count: int
 ) -> list[Tensor | None]:
-    """Compute the gradients of the inputs with tensors, which can be differentiated again."""
-    outputs, wanted = call.with_tensors(tensors), [x for x in inputs if x.requires_grad]
+    """Compute the gradients of `count` inputs with tensors, which can be differentiated again."""
+    # Views, because an input may depend on another one, whose gradient must not include that.
+    inputs = [x.view_as(x) for x in tensors[:count]]
+    outputs = call.with_tensors((*inputs, *tensors[count:]))
+    wanted = [x for x in inputs if x.requires_grad]
     found = iter(torch.autograd.grad(outputs, wanted, upstreams, create_graph=True))
     return [next(found) if x.requires_grad else None for x in inputs]
 

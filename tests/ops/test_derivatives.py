@@ -1,0 +1,184 @@
+"""Forward-mode and second derivatives in float64: right on every path, or an error."""
+
+import keras
+import numpy as np
+import pytest
+from tools import CODA_IMPLEMENTATIONS
+
+from keras_quasiattn import ops
+from keras_quasiattn.attention import sparsemax
+from keras_quasiattn.core import l1
+from keras_quasiattn.models import SequenceCrossentropy
+
+BACKEND = keras.backend.backend()
+IDS = np.array([[0, 1, 2, 0], [2, 2, 1, 0]])
+
+
+def normals(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+def tensor(x):
+    return keras.ops.convert_to_tensor(x)
+
+
+MASK, POINT, DIRECTION = normals(2, 1, 3, seed=1) > -1, normals(2, 4, 3), normals(2, 4, 3, seed=3)
+
+
+def coda(implementation):
+    def attend(x):
+        key, value = tensor(normals(2, 6, 3, seed=1)), tensor(normals(2, 6, 2, seed=2))
+        options = {"center_similarity": True, "implementation": implementation}
+        return ops.coda_attention(x, key, value, **options)
+
+    return attend
+
+
+# Functions of a tensor (2, 4, 3). The first ones are computed in loops if there are many numbers.
+SPARSE = {
+    "sparsemax": lambda x: ops.sparsemax(x, MASK),
+    "entmax 1.4": lambda x: ops.entmax(x, MASK, alpha=1.4),
+    "entmax 3": lambda x: ops.entmax(x, MASK, alpha=3.0),
+    "distances": lambda x: ops.pairwise_l1(x, tensor(normals(2, 6, 3, seed=1))),
+}
+LOOPS = {f"{name} in loops": function for name, function in SPARSE.items()}
+FUNCTIONS = {
+    **SPARSE,
+    **(LOOPS if "compiled" in CODA_IMPLEMENTATIONS else {}),
+    **{f"coda {name}": coda(name) for name in CODA_IMPLEMENTATIONS},
+    "entmax learned": lambda x: ops.entmax(2 * x, MASK, alpha=1.3 + x[..., :1] ** 2),
+    "loss": lambda x: SequenceCrossentropy(0.1).call(IDS, x),
+}
+NO_FORWARD_MODE = ("distances", "coda blockwise", "loss") if BACKEND == "jax" else ()
+
+
+@pytest.fixture
+def function(request, monkeypatch):
+    few = -1 if request.param.endswith("in loops") else 2**40
+    monkeypatch.setattr(sparsemax, "_FEW_SCORES", few)
+    monkeypatch.setattr(l1, "_FEW_DIFFERENCES", few)
+    function = FUNCTIONS[request.param.removesuffix(" in loops")]
+    if BACKEND == "jax":
+        import jax
+
+        return jax.jit(function)
+    return function
+
+
+def moved(function, x, direction):
+    """Return the derivative of a function in a direction, in forward mode."""
+    x, direction = tensor(x), tensor(direction)
+    if BACKEND == "tensorflow":
+        import tensorflow as tf
+
+        with tf.autodiff.ForwardAccumulator(x, direction) as forward:
+            y = function(x)
+        return forward.jvp(y)
+    if BACKEND == "jax":
+        import jax
+
+        return jax.jvp(function, (x,), (direction,))[1]
+    from torch.autograd import forward_ad
+
+    with forward_ad.dual_level():
+        return forward_ad.unpack_dual(function(forward_ad.make_dual(x, direction))).tangent
+
+
+def slope(function, x):
+    """Return the gradient of Σ function(x)³, which can be differentiated."""
+    if BACKEND == "tensorflow":
+        import tensorflow as tf
+
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            total = tf.reduce_sum(function(x) ** 3)
+        return tape.gradient(total, x)
+    if BACKEND == "jax":
+        import jax
+
+        return jax.jit(jax.grad(lambda x: (function(x) ** 3).sum()))(x)
+    import torch
+
+    return torch.autograd.grad((function(x) ** 3).sum(), x, create_graph=True)[0]
+
+
+def second(function, x, direction):
+    """Return the gradient of Σ slope · direction."""
+    x, direction = tensor(x), tensor(direction)
+    if BACKEND == "tensorflow":
+        import tensorflow as tf
+
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            total = tf.reduce_sum(slope(function, x) * direction)
+        return tape.gradient(total, x)
+    if BACKEND == "jax":
+        import jax
+
+        return jax.jit(jax.grad(lambda x: (slope(function, x) * direction).sum()))(x)
+    import torch
+
+    x.requires_grad_()
+    return torch.autograd.grad((slope(function, x) * direction).sum(), x)[0]
+
+
+def difference(function, x, direction, step):
+    """Return the derivative in a direction as a quotient of differences."""
+
+    def values(x):
+        x = tensor(x)
+        x = x.requires_grad_() if BACKEND == "torch" else x
+        return keras.ops.convert_to_numpy(function(x))
+
+    return (values(x + step * direction) - values(x - step * direction)) / (2 * step)
+
+
+def check(found, expected, limit):
+    found, expected = map(keras.ops.convert_to_numpy, (found, expected))
+    np.testing.assert_allclose(found, expected, rtol=limit, atol=limit)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, indirect=True)
+def test_forward_mode_is_right_and_not_zero(function, request):
+    name = request.node.callspec.params["function"]
+    if name in NO_FORWARD_MODE:
+        with pytest.raises(TypeError, match="custom_vjp"):
+            moved(function, POINT, DIRECTION)
+        return
+    expected = difference(function, POINT, DIRECTION, 1e-5)
+    assert np.abs(expected).max() > 1e-2
+    check(moved(function, POINT, DIRECTION), expected, 1e-2 if name == "loss" else 1e-6)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, indirect=True)
+def test_second_derivatives_are_those_of_the_gradient(function, request):
+    loss = request.node.callspec.params["function"] == "loss"  # on JAX partly in float32
+    step, limit = (1e-3, 2e-2) if loss else (1e-5, 1e-5)
+    expected = difference(lambda x: slope(function, x), POINT, DIRECTION, step)
+    check(second(function, POINT, DIRECTION), expected, limit)
+
+
+@pytest.mark.skipif(BACKEND != "tensorflow", reason="of TensorFlow")
+@pytest.mark.skipif("compiled" not in CODA_IMPLEMENTATIONS, reason="needs the extra `compiled`")
+def test_forward_mode_over_a_gradient_from_loops_is_not_zero():
+    import tensorflow as tf
+
+    x, factor = tensor(POINT), tf.ones((), "float64")
+    with tf.autodiff.ForwardAccumulator(factor, tf.ones((), "float64")) as forward:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            total = factor * tf.reduce_sum(coda("compiled")(x))
+        gradient = tape.gradient(total, x)
+    check(forward.jvp(gradient), gradient, 1e-9)
+
+
+@pytest.mark.skipif(BACKEND != "torch", reason="of PyTorch")
+@pytest.mark.parametrize("implementation", ["auto", "blockwise"])
+def test_transforms_of_torch_take_tiles(implementation):
+    import torch
+
+    x, attend, plain = tensor(POINT), coda(implementation), coda("reference")
+    found = torch.func.jvp(attend, (x,), (tensor(DIRECTION),))[1]
+    check(found, moved(plain, POINT, DIRECTION), 1e-9)
+    found = torch.func.grad(lambda x: (attend(x) ** 3).sum())(x)
+    check(found, slope(plain, tensor(POINT).requires_grad_()), 1e-9)
