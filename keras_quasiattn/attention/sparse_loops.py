@@ -11,8 +11,9 @@ _MOST_STEPS = 60  # of Newton's method; some ten are usual
 
 
 @njit(fastmath=FAST, **LOOP)
-def _copy_visible(scores: Any, seen: Any, hidden: Any, x: Any) -> None:
-    """Write the scores to x, and `hidden` in place of the masked ones."""
+def _copy_visible(scores: Any, seen: Any, x: Any) -> None:
+    """Write the scores to x, and −∞ in place of the masked ones."""
+    hidden = x.dtype.type(-np.inf)
     for i in range(x.size):
         x[i] = scores[i]
     for i in range(seen.size):
@@ -129,12 +130,10 @@ def _weigh(x: Any, threshold: Any, power: Any) -> Any:
 
 
 @njit(**LOOP)
-def _row(scores: Any, seen: Any, lowest: Any, power: Any, steps: int, x: Any) -> None:
+def _row(scores: Any, seen: Any, power: Any, steps: int, x: Any) -> None:
     """Write the weights of one row to x."""
-    _copy_visible(scores, seen, lowest, x)
-    highest = _highest(x)
-    highest = lowest if highest < lowest else highest
-    total, count = _shift(scores, seen, highest, x.dtype.type(1) / power, x)
+    _copy_visible(scores, seen, x)
+    total, count = _shift(scores, seen, _highest(x), x.dtype.type(1) / power, x)
     if total != total or count == 0:
         for i in range(x.size):
             x[i] = total if not seen.size or seen[i] else 0
@@ -174,7 +173,6 @@ def write_rows(
     scores: Any,
     mask: Any,
     index: Any,
-    lowest: Any,
     power: Any,
     steps: int,
     upstream: Any,
@@ -186,6 +184,6 @@ def write_rows(
     for row in range(rows * first // count, rows * (first + 1) // count):
         b, t = row // target, row % target
         seen = mask[index[b], t if mask.shape[1] > 1 else 0] if index.size else mask[0, 0]
-        _row(scores[b, t], seen, lowest, power, steps, out[b, t])
+        _row(scores[b, t], seen, power, steps, out[b, t])
         if upstream.size:
             _differentiate(out[b, t], upstream[b, t], power)

@@ -22,7 +22,6 @@ from keras_quasiattn.core.tiling import leading_size
 
 Tensor = Any
 _FEW_SCORES = 2**14  # up to which a call of compiled loops takes longer than operations on tensors
-LOWEST = -3.4e38  # of masked scores: about the lowest float32
 # Newton steps that reach float64 precision in rows of thousands of keys: for powers up to 2, and
 # for steeper powers up to 100.
 _BISECTIONS, _BISECTIONS_IF_STEEP, _NEWTON_STEPS = 4, 8, 6
@@ -125,13 +124,12 @@ def below_highest(x: Tensor, mask: Tensor | None, factor: float | Tensor = 1) ->
     Sparse weights depend only on differences, and are 0 for entries 1 or more below the highest.
     Subtracting before multiplying keeps the precision of large scores.
     """
-    lowest = -math.inf
     if mask is not None:
-        lowest = LOWEST
-        x = ops.where(mask, x, ops.cast(lowest, x.dtype))
-    highest = ops.stop_gradient(ops.expand_dims(largest(x, -1, lowest), -1))
+        x = ops.where(mask, x, as_dtype(-math.inf, x.dtype))
+    highest = ops.stop_gradient(ops.expand_dims(largest(x, -1, -math.inf), -1))
     least = -2 / (factor if isinstance(factor, (int, float)) else ops.stop_gradient(factor))
-    return factor * maximum(x - highest, as_dtype(least, x.dtype))
+    below = factor * maximum(x - highest, as_dtype(least, x.dtype))
+    return below if mask is None else ops.where(mask, below, as_dtype(-2, x.dtype))
 
 
 def sparse_weights_of_tensors(
@@ -255,9 +253,8 @@ class SparseCall(Call):
         power = scores.dtype.type(1 / (self.alpha - 1))
         found = out or empty([scores.shape], scores.dtype)
         steps = 0 if self.alpha <= 2 else BISECTIONS[scores.dtype.name]
-        lowest = scores.dtype.type(LOWEST if self.masks else -np.inf)
-        options = (lowest, power, steps)
-        fixed = (read_only(scores), read_only(mask).view(np.uint8), read_only(index), *options)
+        seen = read_only(mask).view(np.uint8)
+        fixed = (read_only(scores), seen, read_only(index), power, steps)
 
         def share(first: int, count: int) -> None:
             loop(first, count, *fixed, read_only(upstream), found[0])

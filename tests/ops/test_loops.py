@@ -290,6 +290,17 @@ def test_gradients_of_gradients(both):
         near(found, expected)
 
 
+@pytest.mark.parametrize("alpha", [2.0, 1.5, 3.0])
+def test_a_row_of_infinitely_low_scores_is_nan_as_without_its_masked_keys(alpha, both):
+    scores = np.full((1, 3, 4), -np.inf)
+    scores[0, 1, :2] = scores[0, 1:, 3] = 0.0
+    mask = np.array([[[1, 1, 1, 0], [1, 1, 0, 0], [0, 0, 0, 0]]], bool)
+    alone = ops.entmax(scores[:, :1, :3], alpha=alpha)
+    for found in both(lambda x: ops.entmax(x, mask, alpha=alpha), scores):
+        np.testing.assert_array_equal(found[0, 0, :3], alone[0, 0])
+        np.testing.assert_allclose(found[0], [[np.nan] * 3 + [0], [0.5, 0.5, 0, 0], [0] * 4])
+
+
 @pytest.mark.skipif(BACKEND != "torch", reason="of PyTorch")
 def test_torch_compile_keeps_the_operators_in_one_graph(calls):
     import torch
