@@ -238,7 +238,11 @@ def check_hashes(manifest: Path, folder: Path, without: Iterable[str] = ()) -> N
             f"{manifest} is damaged: it is not a list of files and their hashes"
         ) from None
     for name, file in sorted(files.items()):
-        if not _is_file_of(folder, file):
+        try:  # an untrusted manifest might list an invalid name, or a device that never ends
+            is_inside = file.resolve().is_relative_to(folder.resolve()) and file.is_file()
+        except (OSError, ValueError):
+            is_inside = False
+        if not is_inside:
             raise UserError(f"{manifest} lists {name[:80]!r}, which is not a file of {folder}")
         try:
             same = hashes({name: file})[name] == listed[name]
@@ -250,14 +254,3 @@ def check_hashes(manifest: Path, folder: Path, without: Iterable[str] = ()) -> N
                 f"it is damaged or belongs to another model; "
                 f"restore the file that was written together with the others"
             )
-
-
-def _is_file_of(folder: Path, file: Path) -> bool:
-    """Return whether the path is a regular file in the folder; a damaged name may be invalid.
-
-    An untrusted manifest might list a device that never ends.
-    """
-    try:
-        return file.resolve().is_relative_to(folder.resolve()) and file.is_file()
-    except (OSError, ValueError):
-        return False

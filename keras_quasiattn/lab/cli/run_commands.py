@@ -332,7 +332,11 @@ def predict(
         rows = _rows_of(made, data, names)
     answers = answers_to(folder, made, [text for text, _ in rows], explained=weights)
     if data is not None:
-        _look_at_labels(data, answers, [label for _, label in rows if label])
+        from keras_quasiattn.lab.data.labelled_texts import warn_of_spellings
+
+        classes = dict.fromkeys((str(name) for one in answers[:1] for name in one["classes"]), 0)
+        counts = collections.Counter(label.strip() for _, label in rows if label)
+        warn_of_spellings(str(data), {**classes, **counts})
     if made.answer_names is not None and not weights:
         answers = [{name: one[name] for name in made.answer_names} for one in answers]
     answers = [_judged(one, label) for one, (_, label) in zip(answers, rows, strict=True)]
@@ -390,15 +394,6 @@ def _rows_of(made: "Task", data: Path, names: dict[str, str] | None) -> Rows:
         )
     known = made.options.data.get("columns") if names is None else names
     return read_inputs(data, made.input_columns, known)
-
-
-def _look_at_labels(data: Path, answers: list[dict[str, Any]], labels: list[str]) -> None:
-    """Warn about labels that differ from each other or from a class only in case or spaces."""
-    from keras_quasiattn.lab.data.labelled_texts import warn_of_spellings
-
-    classes = dict.fromkeys((str(name) for one in answers[:1] for name in one["classes"]), 0)
-    counts = collections.Counter(label.strip() for label in labels)
-    warn_of_spellings(str(data), {**classes, **counts})
 
 
 def _judged(answer: dict[str, Any], label: str | None) -> dict[str, Any]:

@@ -245,7 +245,7 @@ class _Trial:
             items = np.concatenate(
                 [
                     _scores(metric if callable(metric) else _accuracy_of(y, output), y, output)
-                    for y, output in map(_with_numbers, _predicted(model, data))
+                    for y, output in _predicted(model, data)
                 ]
             )
             if np.isnan(items).any():
@@ -305,20 +305,18 @@ def _scores(metric: Callable[[Any, Any], Any], y: Any, output: Any) -> np.ndarra
 
 
 def _predicted(model: keras.Model, data: Any) -> Iterable[tuple[np.ndarray, np.ndarray]]:
-    """Return the targets and the outputs, batch by batch."""
+    """Yield targets and outputs by batch; NaN, which an accuracy takes for class 0, is an error."""
+    numpy, answer = keras.ops.convert_to_numpy, model.predict_on_batch
+    found: Iterable[Any]
     if isinstance(data, tuple):
-        yield np.asarray(data[1]), model.predict(data[0], verbose=0)
-        return
-    for batch in _batches(data):
-        yield keras.ops.convert_to_numpy(batch[1]), model.predict_on_batch(batch[0])
-
-
-def _with_numbers(batch: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the batch; raise an error for NaN, which an accuracy would count as class 0."""
-    output = np.asarray(batch[1])
-    if output.dtype.kind != "O" and np.isnan(output.astype(np.float32)).any():
-        raise FloatingPointError(_NAN)
-    return batch
+        found = [(np.asarray(data[1]), model.predict(data[0], verbose=0))]
+    else:
+        found = ((numpy(batch[1]), answer(batch[0])) for batch in _batches(data))
+    for y, output in found:
+        numbers = np.asarray(output)
+        if numbers.dtype.kind != "O" and np.isnan(numbers.astype(np.float32)).any():
+            raise FloatingPointError(_NAN)
+        yield y, output
 
 
 def _batches(data: Any) -> Iterable[Any]:

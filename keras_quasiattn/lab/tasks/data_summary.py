@@ -31,7 +31,10 @@ def summarize(
     """
     splits = {name: data.splits[name] for name in _USES if name in data.splits}
     train, warnings = splits["train"], list[str]()
-    keys = {name: _keys(examples) for name, examples in splits.items()}
+    keys: dict[str, list[Key]] = {}  # ignoring differences in spaces
+    for name, examples in splits.items():
+        columns = [[b" ".join(text.split()) for text in one] for one in examples.columns.values()]
+        keys[name] = list(zip(*columns, strict=True))
     rows = ", ".join(f"{len(one):,} {_USES[name]}" for name, one in splits.items())
     lines = [f"data: {rows}{f' ({note})' if note else ''}"]
     if (labels := getattr(train, "labels", None)) is not None:
@@ -44,18 +47,11 @@ def summarize(
         line, doubts = _lengths(name, texts, count, limits.get(name))
         lines.append(line)
         warnings += doubts
-    for name, examples in keys.items():
-        empty = sum(not all(key) for key in examples)
-        if empty:
-            warnings.append(f"{empty:,} of {len(examples):,} {name} rows have an empty text")
+    for name, rows_there in keys.items():
+        if empty := sum(not all(key) for key in rows_there):
+            warnings.append(f"{empty:,} of {len(rows_there):,} {name} rows have an empty text")
     warnings += _overlaps(keys)
     return [*lines[:1], *(f"  {line}" for line in lines[1:]), *(f"warning: {w}" for w in warnings)]
-
-
-def _keys(examples: Any) -> list[Key]:
-    """Return a key for the texts of each row that ignores differences in spaces."""
-    columns = [[b" ".join(text.split()) for text in one] for one in examples.columns.values()]
-    return list(zip(*columns, strict=True))
 
 
 def _classes_line(names: Sequence[str], counts: np.ndarray) -> str:

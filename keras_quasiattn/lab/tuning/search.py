@@ -368,7 +368,9 @@ def search_space(task: Task, wanted: Mapping[str, str] | None = None) -> dict[st
     options = task.options.options()
     if wanted is None:
         space = {option: list(values) for option, values in _CHOICES.items() if option in options}
-        space |= _of_attention(options)
+        if (attention := options.get("model.attention")) in ATTENTIONS:
+            proposed = ATTENTIONS[attention].options_class.search_space.items()
+            space |= {f"model.attention_options.{name}": list(values) for name, values in proposed}
     else:
         space = {option: _values(task, option, text) for option, text in wanted.items()}
     if not space:
@@ -376,15 +378,6 @@ def search_space(task: Task, wanted: Mapping[str, str] | None = None) -> dict[st
             f"there is nothing to search: task {task.name} has none of {', '.join(_CHOICES)}"
         )
     return space
-
-
-def _of_attention(options: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Return the options of the model's attention, with the values that the attention proposes."""
-    chosen = options.get("model.attention")
-    if chosen not in ATTENTIONS:
-        return {}
-    proposed = ATTENTIONS[chosen].options_class.search_space
-    return {f"model.attention_options.{name}": list(values) for name, values in proposed.items()}
 
 
 def _values(task: Task, option: str, text: str) -> list[Any]:
