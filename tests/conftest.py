@@ -158,6 +158,25 @@ def eagerly():
     tf.config.run_functions_eagerly(False)
 
 
+@pytest.fixture
+def in_this_process(monkeypatch):
+    """Do a comparison's jobs here, one after another; test_processes.py tests the processes."""
+    import pickle
+
+    from keras_quasiattn.lab.comparison import engine, jobs, of_task
+    from keras_quasiattn.lab.comparison.workers import _do
+
+    def run_jobs(next_job: Any, work: Any, done: Any, **options: Any) -> None:
+        while (job := next_job()) is not None:
+            result = _do(work, pickle.loads(pickle.dumps(job)))
+            done(job, pickle.loads(pickle.dumps(result)))
+
+    for module in (engine, of_task):
+        monkeypatch.setattr(module, "run_jobs", run_jobs)
+    monkeypatch.setattr(jobs, "_TIMED", 2)
+    monkeypatch.setattr(jobs, "_WARM_UP", 1)
+
+
 # Runs are trained once for all processes of pytest-xdist, and are read-only.
 
 

@@ -12,9 +12,7 @@ import tiny_reading
 import tiny_sequences
 import tiny_texts
 
-from keras_quasiattn.lab.comparison import engine, of_task
 from keras_quasiattn.lab.comparison.of_task import compare_task
-from keras_quasiattn.lab.comparison.workers import Failed
 from keras_quasiattn.lab.tasks import Task, available
 from keras_quasiattn.lab.training import RunFolder
 
@@ -44,22 +42,6 @@ SIMPLE = {"classify": ["majority", "bag of words"], "pairs": ["majority", "bag o
 SIMPLE["rank"] = ["bag of words"]
 
 
-@pytest.fixture
-def in_this_process(monkeypatch):
-    """Do the jobs here, one after another; test_processes.py tests the processes."""
-
-    def run_jobs(next_job: Any, work: Any, done: Any, **options: Any) -> None:
-        while (job := next_job()) is not None:
-            try:
-                result = work(job)
-            except Exception as error:
-                result = Failed(f"{type(error).__name__}: {error}")
-            done(job, result)
-
-    for module in (engine, of_task):
-        monkeypatch.setattr(module, "run_jobs", run_jobs)
-
-
 def test_every_task_is_compared():
     assert set(MADE) == set(available())
 
@@ -73,7 +55,8 @@ def test_every_task_is_compared():
         for name in MADE
     ],
 )
-def test_a_task_is_compared(name, request, tmp_path, in_this_process):
+@pytest.mark.usefixtures("in_this_process")
+def test_a_task_is_compared(name, request, tmp_path):
     fixture, make = MADE[name]
     task = make(request.getfixturevalue(fixture), **SHORT)
     folder = tmp_path / "compared"

@@ -1,6 +1,7 @@
 """With `attention_start=blend`, a run moves an encoder from softmax to another attention."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,24 +11,27 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny_encoder
+import tiny_texts
+import warm
 
 from keras_quasiattn.attention.start import Start
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.comparison.records import read_records
 from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.training import RunFolder, finish, train
 from keras_quasiattn.models.blend_attention import blends
 
-# s is 1/4, 1/2, 3/4 and 1 at the end of the first four of eight periods.
+# s is 1/2 and 1 at the end of the first two of four periods.
 SETTINGS = {
     "model__attention": "coda",
     "model__attention_start": "blend",
     "model__dropout": 0.1,
-    "training__steps": 16,
+    "training__steps": 8,
     "training__checkpoint_every": 2,
     "training__patience": None,
     "training__select": "loss",
 }
-SHARES = [0.25, 0.5, 0.75, *[1.0] * 5]
+SHARES = [0.5, 1.0, 1.0, 1.0]
 
 
 def made(place: Path, data: Path, **changed: Any) -> Task:
@@ -38,7 +42,7 @@ def made(place: Path, data: Path, **changed: Any) -> Task:
 def eager_steps():
     """Run the few updates eagerly: tracing two attentions in every layer takes much longer.
 
-    tests/models/test_swap_start.py and the processes below cover blends in graphs.
+    tests/models/test_swap_start.py and the replicas below cover blends in graphs.
     """
     tf.config.run_functions_eagerly(True)
     yield
@@ -46,8 +50,16 @@ def eager_steps():
 
 
 @pytest.fixture(scope="module")
-def blended(encoder_folder, texts_data, tmp_path_factory):
-    task = made(encoder_folder, texts_data)
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("texts")
+    tiny_texts.write(folder / "train.tsv", tiny_texts.rows(60))
+    tiny_texts.write(folder / "test.tsv", tiny_texts.rows(12, seed=1))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def blended(encoder_folder, data, tmp_path_factory):
+    task = made(encoder_folder, data)
     return train(task, tmp_path_factory.mktemp("blended") / "run", progress=False), task
 
 
@@ -68,31 +80,34 @@ def test_the_saved_model_has_no_softmax_and_is_what_was_measured(blended):
     )
 
 
-@pytest.mark.parametrize("updates", [5, 10], ids=["within the blend", "after it"])
-def test_an_interrupted_run_can_be_finished_after_the_blend_and_ends_as_an_uninterrupted_one(
-    updates, blended, encoder_folder, texts_data, tmp_path
+def test_a_run_interrupted_within_and_after_the_blend_ends_as_an_uninterrupted_one(
+    blended, encoder_folder, data, tmp_path
 ):
     class Stop(keras.callbacks.Callback):
         def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-            if self.model.optimizer.iterations.numpy() == updates and stops:
+            if self.model.optimizer.iterations.numpy() == stop:
                 raise KeyboardInterrupt
 
-    stops, options = True, {"progress": False, "callbacks": [Stop()]}
+    def trained() -> RunFolder:
+        task = made(encoder_folder, data)
+        return train(task, tmp_path / "run", progress=False, callbacks=[Stop()])
+
+    stop = 3
     with pytest.raises(KeyboardInterrupt):
-        train(made(encoder_folder, texts_data), tmp_path / "run", **options)
-    rows = RunFolder.open(tmp_path / "run").history()
-    assert len(rows) == updates // 2
-    if updates == 5:
-        message = r"no checkpoint yet to make a model from: .* moving \(blend 0.5\)"
-        with pytest.raises(UserError, match=message):
-            finish(tmp_path / "run", texts_data, progress=False)
-    else:
-        folder = finish(tmp_path / "run", texts_data, progress=False)
-        assert not any(isinstance(one, Start) for one in folder.load_model()._flatten_layers())
-        best = min(row["val_loss"] for row in rows if row["blend"] == 1)
-        assert folder.metrics()["validation"]["loss"] == pytest.approx(best, abs=1e-6)
-    stops = False
-    resumed = train(made(encoder_folder, texts_data), tmp_path / "run", **options)
+        trained()
+    assert [row["blend"] for row in RunFolder.open(tmp_path / "run").history()] == SHARES[:1]
+    message = r"no checkpoint yet to make a model from: .* moving \(blend 0.5\)"
+    with pytest.raises(UserError, match=message):
+        finish(tmp_path / "run", data, progress=False)
+    stop = 7
+    with pytest.raises(KeyboardInterrupt):
+        trained()
+    folder = finish(tmp_path / "run", data, progress=False)
+    assert not any(isinstance(one, Start) for one in folder.load_model()._flatten_layers())
+    best = min(row["val_loss"] for row in folder.history() if row["blend"] == 1)
+    assert folder.metrics()["validation"]["loss"] == pytest.approx(best, abs=1e-6)
+    stop = None
+    resumed = trained()
     for one, other in zip(
         blended[0].load_model().weights, resumed.load_model().weights, strict=True
     ):
@@ -100,35 +115,33 @@ def test_an_interrupted_run_can_be_finished_after_the_blend_and_ends_as_an_unint
     assert [row["blend"] for row in resumed.history()] == SHARES
 
 
-def test_a_checkpoint_of_the_time_of_the_blend_is_never_the_model(
-    encoder_folder, texts_data, tmp_path
-):
+def test_a_checkpoint_of_the_time_of_the_blend_is_never_the_model(encoder_folder, data, tmp_path):
     """Every checkpoint from the end of the blend on is made worse than the earlier ones."""
 
     class Worse(keras.callbacks.Callback):
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-            if epoch >= 3:
+            if epoch >= 1:
                 kernel = self.model.get_layer("logits").kernel
                 kernel.assign(
                     kernel + 10.0 * np.sin(np.arange(np.prod(kernel.shape))).reshape(kernel.shape)
                 )
 
-    task = made(encoder_folder, texts_data, training__patience=1)
+    task = made(encoder_folder, data, training__patience=1)
     folder = train(task, tmp_path / "run", progress=False, callbacks=[Worse()])
     rows = folder.history()
     # Patience counts from the first checkpoint that may be the model, so training goes on.
-    assert [row["blend"] for row in rows] == SHARES[: len(rows)] and len(rows) > 4
+    assert [row["blend"] for row in rows] == SHARES[: len(rows)] and len(rows) > 2
     best = min((row for row in rows if row["blend"] == 1), key=lambda row: row["val_loss"])
-    assert best["val_loss"] > min(row["val_loss"] for row in rows[:3])
+    assert best["val_loss"] > rows[0]["val_loss"]
     assert folder.metrics()["validation"]["loss"] == pytest.approx(best["val_loss"], rel=1e-5)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "changed", [{"model__lora_rank": 2}, {"model__frozen_layers": 2}, {"training__accumulate": 2}]
+    "changed", [{"model__lora_rank": 2, "training__accumulate": 2}, {"model__frozen_layers": 2}]
 )
-def test_a_blend_with_what_limits_training(changed, encoder_folder, texts_data, tmp_path):
-    task = made(encoder_folder, texts_data, training__steps=4, **changed)
+def test_a_blend_with_what_limits_training(changed, encoder_folder, data, tmp_path):
+    task = made(encoder_folder, data, training__steps=4, **changed)
     folder = train(task, tmp_path / "run", progress=False)
     kinds = {type(layer).__name__ for layer in folder.load_model()._flatten_layers()}
     assert "MultiHeadCoDA" in kinds and "Start" not in kinds
@@ -137,8 +150,8 @@ def test_a_blend_with_what_limits_training(changed, encoder_folder, texts_data, 
 @pytest.mark.parametrize(
     "changed", [{"model__attention": "softmax"}, {"model__attention_start": "unchanged"}]
 )
-def test_softmax_and_another_start_have_nothing_to_move(changed, encoder_folder, texts_data):
-    task = made(encoder_folder, texts_data, **changed)
+def test_softmax_and_another_start_have_nothing_to_move(changed, encoder_folder, data):
+    task = made(encoder_folder, data, **changed)
     task.prepare()
     model = task.build_model()
     assert blends(model) == [] == task.callbacks(model)
@@ -146,7 +159,8 @@ def test_softmax_and_another_start_have_nothing_to_move(changed, encoder_folder,
 
 
 @pytest.mark.long
-def test_attentions_that_blend_in_are_compared(encoder_folder, texts_data, tmp_path, run_cli):
+@pytest.mark.usefixtures("in_this_process")
+def test_attentions_that_blend_in_are_compared(encoder_folder, data, tmp_path, run_cli):
     """With `quasiattn compare` on a user's own file."""
     settings = {
         **tiny_encoder.SETTINGS,
@@ -157,20 +171,16 @@ def test_attentions_that_blend_in_are_compared(encoder_folder, texts_data, tmp_p
     sets = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
     code, out, error = run_cli(
         *("compare", "classify", "--encoder", str(encoder_folder), *sets),
-        *("--data", str(texts_data / "train.tsv")),
-        *("--attention", "coda", "--seeds", "2", "--rates", "0.003", "--processes", "1"),
-        *("--to", str(tmp_path / "compared"), "--quiet"),
+        *("--data", str(data / "train.tsv"), "--to", str(tmp_path / "compared"), "--quiet"),
+        *("--attention", "coda", "--seeds", "1", "--rates", "0.003"),
     )
     assert code == 0, error
     assert "coda" in out
-    records = [
-        json.loads(line)
-        for line in (tmp_path / "compared" / "comparison.jsonl").read_text().splitlines()
-    ]
-    moved = [one for one in records if one["options"]["model.attention"] == "coda"]
-    assert moved and len(records) > len(moved)
-    for one in moved:  # what was measured while the blend moved ranks nothing
-        assert [period["step"] for period in one["validation"]] == [2, 3, 4]
+    softmax, moved = read_records(tmp_path / "compared" / "comparison.jsonl")
+    # What was measured while the blend moved ranks nothing.
+    for one, name, steps in ((softmax, "softmax", [1, 2, 3, 4]), (moved, "coda", [2, 3, 4])):
+        assert one["options"]["model.attention"] == name
+        assert [period["step"] for period in one["validation"]] == steps
     rows = RunFolder.open(tmp_path / "compared" / "best").history()
     assert [row.get("blend", 1.0) for row in rows] in ([0.5, 1, 1, 1], [1.0] * 4)
 
@@ -205,15 +215,11 @@ print(json.dumps({
 
 
 @pytest.mark.long
-def test_two_replicas_blend_as_one_device_does(encoder_folder, texts_data, tmp_path):
-    import os
-
-    import warm
-
+def test_two_replicas_blend_as_one_device_does(encoder_folder, data, tmp_path):
     tests = Path(__file__).parents[1]
     paths = [str(one) for one in (tests.parent, tests, Path(__file__).parent)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    command = [sys.executable, "-c", MIRRORED, encoder_folder, texts_data, tmp_path]
+    command = [sys.executable, "-c", MIRRORED, encoder_folder, data, tmp_path]
     ended = warm.run(command, text=True, env=environment)
     assert ended.returncode == 0, ended.stderr
     told = json.loads(ended.stdout.splitlines()[-1])
