@@ -8,9 +8,7 @@ import os
 import random
 import shutil
 from collections import defaultdict
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 if not shutil.which("nvidia-smi"):
@@ -50,24 +48,11 @@ ON_EVERY_BACKEND = (
     *(
         f"models/test_{name}.py"
         for name in (
-            *(
-                "causal_transformer",
-                "decoding",
-                "evidence_lower_bound",
-                "mixture_classifier",
-                "pair_classifier",
-                "pair_models",
-            ),
-            *("prompts", "readers", "sampling", "seq2seq", "sequence_crossentropy"),
-            *(
-                "quantized",
-                "registered",
-                "siamese_classifier",
-                "transformer",
-                "writers",
-                "wrong_arguments",
-            ),
-            *("swap_attention", "swap_blocks", "swap_kinds", "swap_start", "swap_state"),
+            *("causal_transformer", "decoding", "evidence_lower_bound", "mixture_classifier"),
+            *("pair_classifier", "pair_models", "prompts", "quantized", "readers", "registered"),
+            *("sampling", "seq2seq", "sequence_crossentropy", "siamese_classifier", "transformer"),
+            *("writers", "wrong_arguments", "swap_attention", "swap_blocks", "swap_kinds"),
+            *("swap_start", "swap_state"),
         )
     ),
 )
@@ -84,7 +69,7 @@ def pytest_ignore_collect(collection_path):
 
 
 @pytest.hookimpl(tryfirst=True)  # before marks are evaluated
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items):
     """On JAX, run only a seeded sample of the tests by default.
 
     JAX compiles every operation for every shape, which is slow. The hook in
@@ -108,7 +93,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.long)
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish():
     """Freeze what imports created: Keras often collects garbage, and would search all of it."""
     gc.collect()
     gc.freeze()
@@ -166,7 +151,7 @@ def in_this_process(monkeypatch):
     from keras_quasiattn.lab.comparison import engine, jobs, of_task
     from keras_quasiattn.lab.comparison.workers import _do
 
-    def run_jobs(next_job: Any, work: Any, done: Any, **options: Any) -> None:
+    def run_jobs(next_job, work, done, **options):
         while (job := next_job()) is not None:
             result = _do(work, pickle.loads(pickle.dumps(job)))
             done(job, pickle.loads(pickle.dumps(result)))
@@ -186,7 +171,7 @@ def shared(tmp_path_factory):
     base = tmp_path_factory.getbasetemp()
     base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
-    def folder(name: str, make: Callable[[Path], Any]) -> Path:
+    def folder(name, make):
         place, made = base / f"shared-{name}", base / f"shared-{name}.made"
         with (base / f"shared-{name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -200,7 +185,7 @@ def shared(tmp_path_factory):
     return folder
 
 
-def _trained(task: Any, path: Path) -> None:
+def _trained(task, path):
     from keras_quasiattn.lab.training import train
 
     policy = keras.config.dtype_policy()
@@ -243,7 +228,7 @@ def quick_export(monkeypatch):
     """Skip the slow part of an export, where a test is about the rest."""
     from keras_quasiattn.lab.serving import export as module
 
-    def write(signature: Any, model: keras.Model, path: Path) -> None:
+    def write(signature, model, path):
         path.mkdir(parents=True)
         (path / "saved_model.pb").write_bytes(b"model")
 
@@ -258,6 +243,14 @@ def texts_data(shared):
     import tiny_texts
 
     return shared("texts-data", tiny_texts.files)
+
+
+@pytest.fixture(scope="session")
+def few_texts(shared):
+    """Return the folder with fewer rows of such files, for runs that need learn nothing."""
+    import tiny_texts
+
+    return shared("few-texts", lambda folder: tiny_texts.files(folder, 60, 12))
 
 
 @pytest.fixture(scope="session")
@@ -285,7 +278,7 @@ def encoder_run(shared, encoder_folder, texts_data):
     """Return the folder of a finished run that started from this encoder, now deleted."""
     import tiny_encoder
 
-    def make(folder: Path) -> None:
+    def make(folder):
         place = shutil.copytree(encoder_folder, folder / "place")
         _trained(tiny_encoder.make(texts_data, "classify", place), folder / "run")
         shutil.rmtree(place)
@@ -325,13 +318,47 @@ def reading_data(shared):
     return shared("reading-data", tiny_reading.files)
 
 
+# Every task's files, and a model whose attention can be chosen.
+TINY = {
+    "classify": ("texts_data", "transformer"),
+    "mlu": ("mlu_data", "softmax"),
+    "pairs": ("pairs_data", "decomposable"),
+    "programs": ("sequences_data", "transformer"),
+    "rank": ("rank_data", "decomposable"),
+    "read": ("reading_data", "decaprop"),
+    "translate": ("sequences_data", "transformer"),
+}
+
+
+@pytest.fixture(scope="session")
+def tiny_task(request):
+    """Return a function that makes a tiny version of a task, by its name."""
+    import tiny_mlu
+    import tiny_pairs
+    import tiny_reading
+    import tiny_sequences
+    import tiny_texts
+
+    def make(name, model="", **changed):
+        data, usual = TINY[name]
+        folder, model = request.getfixturevalue(data), model or usual
+        if name in ("pairs", "rank"):
+            return tiny_pairs.make(folder, name, model, **changed)
+        if name in ("programs", "translate"):
+            return tiny_sequences.make(folder, name, model, **changed)
+        kind = {"classify": tiny_texts, "mlu": tiny_mlu, "read": tiny_reading}[name]
+        return kind.make(folder, model, **changed)
+
+    return make
+
+
 @pytest.fixture
 def run_cli(capsys, monkeypatch):
     """Run the command line in this process: exit code, standard output, standard error."""
     # On a busy machine, lines about slow work would mix with the test's own output.
     monkeypatch.setattr("keras_quasiattn.lab.training.progress._SILENCE", 3600.0)
 
-    def run(*arguments: str) -> tuple[int, str, str]:
+    def run(*arguments):
         from keras_quasiattn.lab import cli
 
         with pytest.raises(SystemExit) as ended:

@@ -12,15 +12,8 @@ from keras_quasiattn.lab.tasks import catalogue
 from keras_quasiattn.lab.training import RunFolder
 
 COMMANDS = [
-    "tasks",
-    "train",
-    "tune",
-    "evaluate",
-    "predict",
-    "show",
-    "report",
-    "export",
-    "serve-check",
+    *("tasks", "train", "tune", "evaluate", "predict"),
+    *("show", "report", "export", "serve-check"),
 ]
 
 # The commands, if nothing fails
@@ -28,16 +21,8 @@ COMMANDS = [
 
 def test_from_training_to_a_saved_model(run_cli, mlu_data, quick_export, tmp_path):
     run, data = str(tmp_path / "mlu-soft"), f"--data-dir={mlu_data}"
-    train = (
-        "train",
-        "mlu",
-        "--model=softmax",
-        f"--run={run}",
-        "--seed=5",
-        data,
-        "--quiet",
-        *tiny_mlu.settings(),
-    )
+    words = f"train mlu --model=softmax --run={run} --seed=5 {data} --quiet".split()
+    train = (*words, *tiny_mlu.settings())
     code, out, err = run_cli(*train)
     assert (code, err) == (0, "")
     (line,) = out.splitlines()

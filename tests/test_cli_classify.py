@@ -2,18 +2,18 @@ import csv
 import json
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
+import tiny_mlu
 import tiny_texts
 import without_keras
 from test_cli_bad_input import assert_one_line
 
 
-def arguments(folder: Path) -> list[str]:
-    settings = tiny_texts.overrides(folder, "bilstm_gated")
-    settings.pop("data.train")
-    return [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+def arguments(folder, model="bilstm_gated", **changed):
+    settings = tiny_texts.overrides(folder, model, **changed)
+    del settings["data.train"]
+    return tiny_mlu.arguments(settings)
 
 
 @pytest.fixture(scope="module")
@@ -28,15 +28,7 @@ def trained(data, tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("runs")
     (folder / "glove.txt").write_text("who 1 2 3 4 5 6 7 8\n")
-    words = [
-        "train",
-        "classify",
-        "--data",
-        str(data / "train.tsv"),
-        "--run",
-        str(folder / "mine"),
-        "--quiet",
-    ]
+    words = f"train classify --data {data}/train.tsv --run {folder}/mine --quiet".split()
     with pytest.raises(SystemExit) as ended:
         cli.main([*words, "--vectors", str(folder / "glove.txt"), *arguments(data)])
     assert ended.value.code == 0
@@ -58,11 +50,7 @@ def test_from_a_users_file_to_a_served_model(run_cli, trained, data, tmp_path):
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert lines[0].startswith("LOC ") and [line.split()[2] for line in lines[1:6]] == [
-        "where",
-        "was",
-        "the",
-        "city",
-        "?",
+        *("where", "was", "the", "city", "?")
     ]
     assert len(lines) == 7 and lines[6].split()[0] in ("HUM", "LOC", "NUM")
 
@@ -159,18 +147,11 @@ def test_predict_refuses_what_it_cannot_answer(run_cli, trained, mlu_run, tmp_pa
 def test_evaluate_without_a_test_file_measures_the_validation_split(run_cli, data, tmp_path):
     columns = "Question\tKind\n" + (data / "train.tsv").read_text().partition("\n")[2]
     (tmp_path / "train.tsv").write_text(columns)
-    settings = tiny_texts.overrides(data, "bilstm_none", training__steps=8)
-    words = [
-        word
-        for name, value in {**settings, "training.checkpoint_every": 8}.items()
-        for word in ("--set", f"{name}={value}")
-        if name.partition(".")[2] not in ("train", "test", "validation", "vectors")
-    ]
+    short = {"training__steps": 8, "training__checkpoint_every": 8, "data__test": ""}
     run = str(tmp_path / "run")
-    code, _, err = run_cli(
-        *("train", "classify", "--model", "bilstm_none", "--data", str(tmp_path / "train.tsv")),
-        *("--columns", "text=Question,label=Kind", "--run", run, "--quiet", *words),
-    )
+    words = f"train classify --model bilstm_none --data {tmp_path}/train.tsv --run {run} --quiet"
+    words = (*words.split(), "--columns", "text=Question,label=Kind")
+    code, _, err = run_cli(*words, *arguments(data, "bilstm_none", **short))
     assert code == 0, err
     code, out, err = run_cli("evaluate", run, "--json")
     assert (code, json.loads(out)["split"]) == (0, "validation")
@@ -200,7 +181,7 @@ def test_no_data_are_downloaded_that_nobody_has_named(run_cli, tmp_path, monkeyp
 def test_a_network_that_does_not_answer_is_one_line_within_seconds(run_cli, tmp_path, monkeypatch):
     asked = []
 
-    def connect(peer: tuple[str, int], timeout: float) -> None:
+    def connect(peer, timeout):
         asked.append(peer)
         raise OSError("unreachable")
 
@@ -217,10 +198,10 @@ def test_a_network_that_does_not_answer_is_one_line_within_seconds(run_cli, tmp_
     assert not (tmp_path / "run").exists()
 
 
-def ask(model: Path, texts: list[str]) -> dict[str, Any]:
+def ask(model, texts):
     """Return the exported model's answers in a process without this package and Keras."""
 
-    def plain(value: Any) -> Any:
+    def plain(value):
         return (
             [plain(one) for one in value]
             if isinstance(value, list)
@@ -252,8 +233,6 @@ def test_options_that_do_not_go_together(words, message, run_cli, tmp_path):
 
 
 def test_task_without_tokens_shows_nothing(run_cli, mlu_run):
-    import tiny_mlu
-
     assert_one_line(
         run_cli("show", str(mlu_run), tiny_mlu.QUESTION),
         "the answers of .* have no tokens to show: use predict",

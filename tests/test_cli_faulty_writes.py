@@ -74,19 +74,19 @@ class Command(NamedTuple):
     results: Callable[[Path], Any]
 
 
-def history(run: Path) -> list[dict[str, Any]]:
+def history(run):
     return [
         {**json.loads(line), "seconds": 0}
         for line in (run / "history.jsonl").read_text().splitlines()
     ]
 
 
-def weights(run: Path) -> list[list[Any]]:
+def weights(run):
     files = sorted((run / "checkpoints").iterdir())
     return [[file.name, *(array.tolist() for array in np.load(file).values())] for file in files]
 
 
-def searched(folder: Path) -> list[Any]:
+def searched(folder):
     trials = [
         json.loads(file.read_text()) for file in sorted(folder.glob("search/trial_*/trial.json"))
     ]
@@ -97,11 +97,7 @@ def searched(folder: Path) -> list[Any]:
 COMMANDS = {
     "train": Command(
         lambda folder: [
-            "train",
-            *TOY,
-            f"--run={folder}/run",
-            f"--data-dir={folder}/data",
-            "--quiet",
+            *("train", *TOY, f"--run={folder}/run", f"--data-dir={folder}/data", "--quiet")
         ],
         lambda folder: [history(folder / "run"), weights(folder / "run")],
     ),
@@ -123,7 +119,7 @@ COMMANDS = {
 }
 
 
-def start(name: str, folder: Path, number: int = 0, fault: str = "") -> tuple[int, str, list[str]]:
+def start(name, folder, number=0, fault=""):
     """Run the command, with a fault at the change of this number.
 
     Return the exit code, the lines of standard error, and all changes that the process requested.
@@ -144,20 +140,20 @@ def start(name: str, folder: Path, number: int = 0, fault: str = "") -> tuple[in
     return ended.returncode, "\n".join(lines), asked
 
 
-def fresh(folder: Path, mlu_run: Path, mlu_data: Path) -> Path:
+def fresh(folder, mlu_run, mlu_data):
     """Make a folder with the run and the data that some commands start from."""
     shutil.copytree(mlu_run, folder / "run")
     shutil.copytree(mlu_data, folder / "data")
     return folder
 
 
-def names(folder: Path) -> list[str]:
+def names(folder):
     """Return the files there, except curves, whose names contain the time."""
     found = (str(path.relative_to(folder)) for path in folder.rglob("*"))
     return sorted(name for name in found if "tensorboard" not in name and "tfevents" not in name)
 
 
-def assert_nothing_is_half_visible(folder: Path) -> None:
+def assert_nothing_is_half_visible(folder):
     for file in folder.rglob("*"):
         if not file.is_file() or any(map(is_temporary, (file, *file.parents))):
             continue
@@ -174,11 +170,11 @@ def assert_nothing_is_half_visible(folder: Path) -> None:
         check_hashes(manifest, version)
 
 
-def one_of(name: str, fault: str) -> Callable[[range], list[int]]:
+def one_of(name, fault):
     return lambda numbers: [random.Random(name + fault).choice(numbers)]
 
 
-def every(parts: int, part: int) -> Callable[[range], range]:
+def every(parts, part):
     return lambda numbers: numbers[part::parts]
 
 
@@ -205,15 +201,15 @@ def every(parts: int, part: int) -> Callable[[range], range]:
 def test_a_fault_at_any_write_loses_nothing_and_leaves_nothing(
     name, fault, choose, mlu_run, mlu_data, tmp_path
 ):
-    def begin(place: str) -> Path:
+    def begin(place):
         folder = tmp_path / place
         folder.mkdir()
         return fresh(folder, mlu_run, mlu_data) if name in ("evaluate", "export") else folder
 
-    def outside_of_versions(folder: Path) -> list[str]:  # of which there may be one more
+    def outside_of_versions(folder):  # of which there may be one more
         return [entry for entry in names(folder) if "saved/run/" not in entry]
 
-    def check(number: int) -> None:
+    def check(number):
         folder = begin(str(number))
         code, said, got = start(name, folder, number, fault)
         assert len(got) >= number

@@ -23,7 +23,7 @@ for arguments in json.loads(sys.argv[1]):
 """
 
 
-def errors_of_several(commands: list[list[str]], before: str) -> list[str]:
+def errors_of_several(commands, before):
     """Return our lines on standard error from commands that must all fail, in one process."""
     command = [sys.executable, "-c", SEVERAL, json.dumps(commands)]
     ended = warm.run(command, text=True, env=tiny_mlu.environment(), before=before)
@@ -83,16 +83,10 @@ def test_folders_that_cannot_be_written(mlu_run, mlu_data, tmp_path):
     for folder in (place, *place.rglob("*/")):
         folder.chmod(0o555)
     before = tiny_mlu.contents(place)
+    train = ("train", "mlu", f"--data-dir={data}", "--quiet")
     commands = [
-        [
-            "train",
-            "mlu",
-            f"--run={place}/new",
-            f"--data-dir={data}",
-            "--quiet",
-            *tiny_mlu.settings(),
-        ],
-        ["train", "mlu", f"--run={place}/thesis", f"--data-dir={data}", "--quiet"],
+        [*train, f"--run={place}/new", *tiny_mlu.settings()],
+        [*train, f"--run={place}/thesis"],
         ["evaluate", str(run), f"--data-dir={data}", "--limit=1"],
         ["evaluate", str(run), f"--data-dir={place}/other", "--limit=1"],
         ["export", str(run), f"--to={place}/saved"],

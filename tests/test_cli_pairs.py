@@ -3,35 +3,28 @@
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+import tiny_mlu
 import tiny_pairs
 import warm
-from test_cli_bad_input import assert_one_line
 
 ASK = Path(__file__).resolve().parents[1] / "examples" / "ask.py"
 
 
-def train(run_cli: Any, folder: Path, task: str, model: str) -> str:
+def train(run_cli, folder, task, model):
     """Train a run on the files in the folder."""
     settings = tiny_pairs.overrides(
         folder, task, model, training__steps=20, training__checkpoint_every=20
     )
-    words = [
-        word
-        for name, value in settings.items()
-        if name != "data.train"
-        for word in ("--set", f"{name}={value}")
-    ]
-    run = str(folder / "run")
-    data = ["--data", str(folder / "train.tsv"), "--run", run, "--model", model]
-    code, _, err = run_cli("train", task, *data, "--quiet", *words)
+    run, data = str(folder / "run"), settings.pop("data.train")
+    words = f"train {task} --data {data} --run {run} --model {model} --quiet".split()
+    code, _, err = run_cli(*words, *tiny_mlu.arguments(settings))
     assert (code, err) == (0, "")
     return run
 
 
-def ask(folder: Path, *texts: str) -> list[str]:
+def ask(folder, *texts):
     """Return an exported model's answers, from a process without this package and Keras."""
     ended = warm.run([sys.executable, ASK, folder, *texts], text=True, before=warm.WITHOUT_KERAS)
     return ended.stdout.splitlines() if ended.returncode == 0 else ended.stderr.splitlines()[-1:]
@@ -51,8 +44,3 @@ def test_candidates_to_a_served_ranker(run_cli, tmp_path):
     assert [line.split(" ", 1)[1] for line in served] == expected["ranked"]
     scores = [float(line.split()[0]) for line in served]
     assert scores == pytest.approx(expected["scores"], abs=1e-3) and scores[-1] == 0
-    assert_one_line(
-        run_cli("predict", run, "the cat"),
-        "number of texts in the input 'the cat': 1, expected 2 or more "
-        "separated by tabs: question, candidate",
-    )

@@ -35,66 +35,59 @@ quasiattn.main()
 HEAVY = ("keras", "tensorflow", "numpy", "tensorflow_datasets", "tensorflow_text")
 
 
+def light(*arguments, **changed):
+    """Run the command where whatever imports one of them ends."""
+    environment = {**tiny_mlu.environment(), **changed.pop("env", {})}
+    code = LIGHT.format(heavy=HEAVY, arguments=arguments)
+    words = [sys.executable, "-c", code]
+    options = {"capture_output": True, "text": True, "timeout": 60, "env": environment, **changed}
+    return subprocess.run(words, **options)
+
+
+# They cost 4 s of CPU, all of it to import TensorFlow.
 @pytest.mark.parametrize(
-    ("arguments", "environment", "code", "said"),
+    ("arguments", "code", "said"),
     [
-        (["--help"], {}, 0, "Train, measure and export"),
-        (["--version"], {}, 0, "version"),
-        (["tasks"], {}, 0, "bilstm_gated"),
-        (["tasks", "classify", "--preset", "own"], {}, 0, "your file to measure on"),
-        (["train", "classify", "--help"], {}, 0, "Models of classify"),
-        (["trian"], {}, 2, "Did you mean 'train'"),
-        (["train", "mlv", "--run", "x"], {}, 1, "did you mean 'mlu'"),
-        (["train", "mlu", "--model", "codda", "--run", "x"], {}, 1, "did you mean 'coda'"),
-        (["train", "mlu", "--set", "model.with=3", "--run", "x"], {}, 1, "unknown option"),
-        (["train", "classify", "--data", "none.tsv", "--run", "x"], {}, 1, "none.tsv"),
-        (["predict", "runs/nope", "text"], {}, 1, "runs/nope does not exist"),
-        (["compare", "nope.toml", "--show"], {}, 1, "cannot read nope.toml"),
-        ([], {"COMP_WORDS": "quasiattn tr", "COMP_CWORD": "1"}, 0, "plain,train"),
-        ([], {"COMP_WORDS": "quasiattn train rea", "COMP_CWORD": "2"}, 0, "plain,read\n"),
-        (
-            [],
-            {"COMP_WORDS": "quasiattn train mlu --model uni", "COMP_CWORD": "4"},
-            0,
-            "plain,universal\nplain,universal_coda\n",
-        ),
-        (
-            [],
-            {"COMP_WORDS": "quasiattn train read --preset quasar_t_", "COMP_CWORD": "4"},
-            0,
-            "plain,quasar_t_long\n",
-        ),
-        (
-            [],
-            {"COMP_WORDS": "quasiattn train mlu --policy mixed_b", "COMP_CWORD": "4"},
-            0,
-            "plain,mixed_bfloat16\n",
-        ),
-        (
-            [],
-            {"COMP_WORDS": "quasiattn train mlu --set training.ste", "COMP_CWORD": "4"},
-            0,
-            "plain,training.steps=2800\n",
-        ),
+        ("--help", 0, "Train, measure and export"),
+        ("--version", 0, "version"),
+        ("tasks", 0, "bilstm_gated"),
+        ("tasks classify --preset own", 0, "your file to measure on"),
+        ("train classify --help", 0, "Models of classify"),
+        ("trian", 2, "Did you mean 'train'"),
+        ("train mlv --run x", 1, "did you mean 'mlu'"),
+        ("train mlu --model codda --run x", 1, "did you mean 'coda'"),
+        ("train mlu --set model.with=3 --run x", 1, "unknown option"),
+        ("train classify --data none.tsv --run x", 1, "none.tsv"),
+        ("predict runs/nope text", 1, "runs/nope does not exist"),
+        ("compare nope.toml --show", 1, "cannot read nope.toml"),
     ],
 )
-def test_help_typos_and_completion_do_not_import_keras(
-    arguments, environment, code, said, tmp_path
-):
-    # They cost 4 s of CPU, all of it to import TensorFlow.
-    if environment:
-        environment = {**environment, "_QUASIATTN_COMPLETE": "bash_complete"}
-    ended = subprocess.run(
-        [sys.executable, "-c", LIGHT.format(heavy=HEAVY, arguments=arguments)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**tiny_mlu.environment(), **environment},
-    )
-    assert ended.returncode == code, ended.stderr
-    assert said in ended.stdout + ended.stderr
+def test_help_and_typos_do_not_import_keras(arguments, code, said, tmp_path):
+    ended = light(*arguments.split(), cwd=tmp_path)
+    assert ended.returncode == code and said in ended.stdout + ended.stderr, ended.stderr
     assert len(ended.stderr.splitlines()) == (code != 0) and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        ("tr", "plain,train"),
+        ("train rea", "plain,read\n"),
+        ("train mlu --model uni", "plain,universal\nplain,universal_coda\n"),
+        ("train read --preset quasar_t_", "plain,quasar_t_long\n"),
+        ("train mlu --policy mixed_b", "plain,mixed_bfloat16\n"),
+        ("train mlu --set training.ste", "plain,training.steps=2800\n"),
+    ],
+)
+def test_completion_does_not_import_keras(typed, completed, tmp_path):
+    environment = {
+        "_QUASIATTN_COMPLETE": "bash_complete",
+        "COMP_WORDS": f"quasiattn {typed}",
+        "COMP_CWORD": str(len(typed.split())),
+    }
+    ended = light(cwd=tmp_path, env=environment)
+    assert (ended.returncode, ended.stderr) == (0, "") and completed in ended.stdout
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_package_is_whole_once_something_is_computed(tmp_path):
@@ -109,24 +102,17 @@ def test_the_package_is_whole_once_something_is_computed(tmp_path):
     assert ended.stdout.startswith("CoDA ")
 
 
-def test_the_command_without_click_ended_in_a_traceback():
-    code = "import sys; sys.modules['click'] = None; import quasiattn; quasiattn.main()"
-    ended = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, timeout=60, env=tiny_mlu.environment()
-    )
-    line = "click is not installed: pip install 'keras-quasiattn[tasks]'"
-    assert (ended.returncode, ended.stderr.splitlines()) == (1, [f"quasiattn: {line}".encode()])
-
-
-def test_a_command_without_tensorflow_names_the_extra(mlu_run):
+@pytest.mark.parametrize(("package", "words"), [("click", []), ("tensorflow", ["evaluate"])])
+def test_a_command_without_a_package_ended_in_a_traceback(package, words, mlu_run):
+    arguments = ["quasiattn", *words, *[str(mlu_run)] * len(words)]
     code = (
-        "import sys; sys.modules['tensorflow'] = None; import quasiattn\n"
-        f"sys.argv = ['quasiattn', 'evaluate', {str(mlu_run)!r}]; quasiattn.main()"
+        f"import sys; sys.modules['{package}'] = None; import quasiattn\n"
+        f"sys.argv = {arguments}; quasiattn.main()"
     )
     ended = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, timeout=60, env=tiny_mlu.environment()
     )
-    line = "tensorflow is not installed: pip install 'keras-quasiattn[tasks]'"
+    line = f"{package} is not installed: pip install 'keras-quasiattn[tasks]'"
     assert (ended.returncode, ended.stderr.splitlines()) == (1, [f"quasiattn: {line}".encode()])
 
 

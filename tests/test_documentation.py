@@ -28,13 +28,13 @@ TENSORFLOW = pytest.mark.skipif(
 )
 
 
-def blocks(page: Path, language: str) -> list[str]:
+def blocks(page, language):
     return re.findall(
         rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
     )
 
 
-def name_of(page: Path) -> str:
+def name_of(page):
     return str(page.relative_to(ROOT))
 
 
@@ -112,15 +112,8 @@ def test_links_and_named_files_are_there(page):
 
 def test_layers_in_the_support_table_are_all_attention_layers():
     table = (DOCS / "support.md").read_text(encoding="utf-8")
-    helpers = {
-        "AdaptiveHalting",
-        "DotAttention",
-        "FeedForward",
-        "RelativePositionBias",
-        "StepSignal",
-        "TimingSignal",
-        "TokenEmbedding",
-    }
+    helpers = {"AdaptiveHalting", "DotAttention", "FeedForward", "RelativePositionBias"}
+    helpers |= {"StepSignal", "TimingSignal", "TokenEmbedding"}
     assert "| every other `MultiHead…` layer | yes |" in table
     missing = [name for name in keras_quasiattn.layers.__all__ if f"`{name}`" not in table]
     assert {name for name in missing if not name.startswith("MultiHead")} <= helpers

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import keras
@@ -21,15 +20,11 @@ NOTEBOOKS = sorted((EXAMPLES / "notebooks").glob("*.ipynb"))
 SMALL = ("--examples", "64", "--epochs", "1")
 # Arguments, and what the output must contain.
 SCRIPTS = {
-    "coda_parts.py": (
-        ("--parts", "gains", "--steps", "110"),
-        r"gains: 0\.\d+ of the questions right",
-    ),
+    "coda_parts.py": (("--parts", "gains", "--steps", "110"), r"gains: 0\.\d+ of the questions"),
     "compositions.py": (("--length", "5"), r"similarity=sigmoid, gate=algebraic +from"),
     "conflict.py": (SMALL, r"both: \d\.\d+ of 500 new pairs right"),
     "custom_composition.py": (
-        ("--pairs", "64", "--epochs", "1"),
-        r"answers differ by (0|\de-\d+) at most",
+        *(("--pairs", "64", "--epochs", "1"), r"answers differ by (0|\de-\d+) at most"),
     ),
     "drop_in_image_patches.py": (SMALL, r"weights \(1, 2, 4, 4, 4, 4\): from -"),
     "drop_in_text.py": (SMALL, r"CoDA, by swap_attention: \d\.\d+ of 500"),
@@ -45,12 +40,8 @@ SCRIPTS = {
 }
 # Scripts that other tests run: those of data, the clients in serving/, the language model below.
 ELSEWHERE = {
-    "ask.py",
-    "language_model.py",
-    "made_up_texts.py",
-    "own_tables.py",
-    "retrieved_paragraphs.py",
-    "small_arithmetic.py",
+    *("ask.py", "language_model.py", "made_up_texts.py"),
+    *("own_tables.py", "retrieved_paragraphs.py", "small_arithmetic.py"),
 }
 NEEDS = {"tune.py": "keras_tuner"}
 
@@ -132,7 +123,7 @@ def test_the_language_models_are_better_than_unigrams(tmp_path):
     assert len(re.findall(r"^ +eve likes \w+", printed, re.MULTILINE)) == 2, printed
 
 
-def printed_by(script: str, arguments: Sequence[str], folder: Path) -> str:
+def printed_by(script, arguments, folder):
     """Run an example in `folder` and return its standard output."""
     done = warm.run(
         [sys.executable, str(EXAMPLES / script), *arguments],

@@ -11,7 +11,7 @@ import keras_quasiattn
 from keras_quasiattn.extras import MissingPackageError
 
 
-def python(backend: str, code: str) -> str:
+def python(backend, code):
     """Return what a fresh process prints."""
     ended = subprocess.run(
         [sys.executable, "-c", code],

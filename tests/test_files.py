@@ -39,7 +39,7 @@ def test_power_failure_after_the_renaming_loses_neither_content_nor_name(tmp_pat
     done: list[tuple[Any, ...]] = []
     fsync, replace = os.fsync, os.replace
 
-    def name_of(descriptor: int) -> Path:
+    def name_of(descriptor):
         return Path(os.readlink(f"/proc/self/fd/{descriptor}"))
 
     monkeypatch.setattr(
@@ -65,7 +65,7 @@ def test_value_that_is_no_json_keeps_the_old_content(tmp_path):
 
 
 def test_a_killed_export_left_its_folder_for_ever(tmp_path):
-    def begin_and_die() -> None:
+    def begin_and_die():
         with atomic_folder(tmp_path / "1") as temporary:
             temporary.mkdir()
             os._exit(0)

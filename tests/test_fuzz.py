@@ -27,36 +27,13 @@ pytestmark = pytest.mark.long
 CASES = int(os.environ.get("QUASIATTN_CASES", "300"))
 # Content that has broken readers before, inserted anywhere.
 STRANGE = [
-    *(
-        b"\x00",
-        b"\xff",
-        b"\xef\xbb\xbf",
-        b"\xed\xa0\x80",
-        b"\r",
-        b"\n\n",
-        b"\t",
-        b'"',
-        b"\\ud800",
-        b"\xe2\x80\xa8",
-    ),
-    *(
-        b"NaN",
-        b"-Infinity",
-        b"1e999",
-        b"9" * 5000,
-        b"null",
-        b"true",
-        b"{}",
-        b"[]",
-        b"[" * 3000,
-        b"-1",
-        b"''",
-    ),
-    *(b"x" * 200_000, b"\x1b[2J", b'{"step": "a"}', b"0.5", b" "),
+    *(b"\x00", b"\xff", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"\r", b"\n\n", b"\t", b'"', b"\\ud800"),
+    *(b"\xe2\x80\xa8", b"NaN", b"-Infinity", b"1e999", b"9" * 5000, b"null", b"true", b"{}", b"[]"),
+    *(b"[" * 3000, b"-1", b"''", b"x" * 200_000, b"\x1b[2J", b'{"step": "a"}', b"0.5", b" "),
 ]
 
 
-def mutated(content: bytes, draw: random.Random) -> bytes:
+def mutated(content, draw):
     """Return the content with up to three changes.
 
     A change cuts, doubles or replaces a part, flips a bit, or inserts strange bytes.
@@ -83,7 +60,7 @@ def mutated(content: bytes, draw: random.Random) -> bytes:
     return content
 
 
-def outcome(read: Callable[[], Any], content: bytes) -> str | None:
+def outcome(read, content):
     """Return the error's line, or None without an error; fail for anything but a `UserError`."""
     try:
         read()
@@ -95,49 +72,32 @@ def outcome(read: Callable[[], Any], content: bytes) -> str | None:
     return None
 
 
-def _table(name: str) -> Callable[[Path], Any]:
-    return lambda folder: texts_from_files({"train": folder / name})
-
-
 ROWS = tiny_texts.rows(12)
+TSV = "\n".join(["text\tlabel", *map("\t".join, ROWS), ""]).encode()
+CSV = "\n".join(["text,label", *(f'"{text}",{label}' for text, label in ROWS), ""]).encode()
+JSONL = "".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in ROWS).encode()
 VECTORS = "".join(f"w{number} {number}.5 -0.25 1e-3\n" for number in range(20)).encode()
+VOCABULARY = b"[PAD]\n[UNK]\nwho\nwhere\n"
+
+
+def quoted(file):
+    return list(read_table(file, ("text",), optional=("label",), quoted=True))
+
+
 READERS: dict[str, tuple[str, bytes, Callable[[Path], Any]]] = {
-    "tsv": (
-        "a.tsv",
-        "\n".join(["text\tlabel", *map("\t".join, ROWS), ""]).encode(),
-        _table("a.tsv"),
-    ),
-    "csv": (
-        "a.csv",
-        "\n".join(["text,label", *(f'"{text}",{label}' for text, label in ROWS), ""]).encode(),
-        _table("a.csv"),
-    ),
-    "jsonl": (
-        "a.jsonl",
-        "".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in ROWS).encode(),
-        _table("a.jsonl"),
-    ),
-    "quoted": (
-        "a.tsv",
-        "\n".join(["text\tlabel", *map("\t".join, ROWS), ""]).encode(),
-        lambda folder: list(
-            read_table(folder / "a.tsv", ("text",), optional=("label",), quoted=True)
-        ),
-    ),
+    **{
+        kind: (f"a.{kind}", content, lambda file: texts_from_files({"train": file}))
+        for kind, content in {"tsv": TSV, "csv": CSV, "jsonl": JSONL}.items()
+    },
+    "quoted": ("a.tsv", TSV, quoted),
     "parallel": (
-        "a.txt",
-        b"one\ntwo\nthree\n",
-        lambda folder: list(
-            read_parallel({"source": folder / "a.txt", "target": folder / "a.txt"})
-        ),
+        *("a.txt", b"one\ntwo\nthree\n"),
+        lambda file: list(read_parallel({"source": file, "target": file})),
     ),
-    "vectors": ("v.txt", VECTORS, lambda folder: read_word_vectors(folder / "v.txt", 3)),
+    "vectors": ("v.txt", VECTORS, lambda file: read_word_vectors(file, 3)),
     "vocabulary": (
-        "vocabulary.txt",
-        b"[PAD]\n[UNK]\nwho\nwhere\n",
-        lambda folder: read_vocabulary(
-            (folder / "vocabulary.txt").read_bytes().decode("utf-8", "replace"), "v"
-        ),
+        *("vocabulary.txt", VOCABULARY),
+        lambda file: read_vocabulary(file.read_bytes().decode("utf-8", "replace"), "v"),
     ),
 }
 
@@ -145,12 +105,14 @@ READERS: dict[str, tuple[str, bytes, Callable[[Path], Any]]] = {
 @pytest.mark.parametrize("kind", READERS)
 def test_readers_of_files(kind, tmp_path):
     name, content, read = READERS[kind]
-    assert outcome(lambda: read(_written(tmp_path, name, content)), content) is None
+    file = tmp_path / name
+    file.write_bytes(content)
+    assert outcome(lambda: read(file), content) is None
     draw, errors = random.Random(kind), 0
     for _ in range(CASES):
         changed = mutated(content, draw)
-        _written(tmp_path, name, changed)
-        errors += outcome(lambda: read(tmp_path), changed) is not None
+        file.write_bytes(changed)
+        errors += outcome(lambda: read(file), changed) is not None
     assert errors, "the changes are not strange enough"
 
 
@@ -160,7 +122,7 @@ def test_arrays_of_word_vectors(tmp_path):
     content, draw = (tmp_path / "whole.npz").read_bytes(), random.Random(0)
     for _ in range(CASES):
         changed = mutated(content, draw)
-        _written(tmp_path, "v.npz", changed)
+        (tmp_path / "v.npz").write_bytes(changed)
         outcome(lambda: read_word_vectors(tmp_path / "v.npz", 3), changed)
 
 
@@ -172,7 +134,7 @@ def test_run_folders(texts_run, tmp_path):
     ]
     run, draw = shutil.copytree(texts_run, tmp_path / "run"), random.Random(0)
 
-    def read() -> None:
+    def read():
         folder = RunFolder.open(run, finished=True)
         folder.history()
         folder.metrics()
@@ -206,14 +168,9 @@ def test_checkpoints(texts_run, tmp_path):
             assert [one.tobytes() for one in _read(checkpoints, step)] == whole
 
 
-def _read(checkpoints: Checkpoints, step: int) -> list[np.ndarray]:
+def _read(checkpoints, step):
     return [
         array
         for group in ("trainable", "state", "optimizer")
         for array in checkpoints.read(step, group)
     ]
-
-
-def _written(folder: Path, name: str, content: bytes) -> Path:
-    (folder / name).write_bytes(content)
-    return folder

@@ -45,21 +45,19 @@ def multi_head():
 
         power: float = 2.0
 
-        def __post_init__(self) -> None:
+        def __post_init__(self):
             if self.power <= 0:
                 raise ValueError(f"`power` must be above 0. Received: power={self.power!r}")
 
-        def make_weights(
-            self, layer: Any, features: int, heads: int | None = None
-        ) -> dict[str, Any]:
+        def make_weights(self, layer, features, heads=None):
             shape = () if heads is None else (heads, 1, 1)
             return {"gain": layer.add_weight(shape=shape, initializer="ones", name="gain")}
 
-        def weights(self, scores: Any, mask: Any, learned: dict[str, Any]) -> Any:
+        def weights(self, scores, mask, learned):
             weights = learned["gain"] * ops.relu(scores) ** self.power
             return weights if mask is None else ops.where(mask, weights, 0.0)
 
-        def operations(self, *sizes: int) -> int:
+        def operations(self, *sizes):
             queries, keys, *_, heads = (*sizes, 1)[:5]
             return super().operations(*sizes) + heads * queries * keys
 
@@ -73,7 +71,7 @@ def multi_head():
     keras.saving.get_custom_objects().pop("tests>MultiHeadPower")
 
 
-def has_gain(layer: Any) -> bool:
+def has_gain(layer):
     return any(weight.name == "gain" for weight in layer.weights)
 
 

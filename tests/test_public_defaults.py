@@ -13,7 +13,7 @@ from typing import Any
 FILE = Path(__file__).with_name("public_defaults.json")
 
 
-def public_defaults() -> dict[str, dict[str, str]]:
+def public_defaults():
     """Return the defaults of every public function's and class's own arguments, as written."""
     from keras_quasiattn import layers, metrics, models, ops, report, serving, tuning
     from keras_quasiattn.lab import tasks, text, training

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 import pytest
@@ -51,7 +52,7 @@ class Environment(NamedTuple):
     mark: pytest.MarkDecorator = pytest.mark.long
 
 
-def pinned(name: str) -> str:
+def pinned(name):
     """Return the version that CI tests."""
     pins = (ROOT / ".ci/requirements.txt").read_text()
     return re.search(rf"^{name}==\S+", pins, re.MULTILINE)[0]
@@ -70,7 +71,7 @@ ENVIRONMENTS = {
 }
 
 
-def interpreter(version: str) -> str | None:
+def interpreter(version):
     """Return a Python of this version, if there is one on the path or in pyenv."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     for python in (
@@ -85,7 +86,7 @@ def interpreter(version: str) -> str | None:
     return None
 
 
-def run(*words: object, **environment: str) -> str:
+def run(*words, **environment):
     """Return a command's output; raise an `AssertionError` with it if the command fails."""
     given = {**os.environ, "PIP_NO_COMPILE": "1", "TF_CPP_MIN_LOG_LEVEL": "3", **environment}
     for name in ("PYTHONPATH", "XLA_FLAGS"):  # conftest.py has flags that TensorFlow 2.19 lacks
@@ -97,7 +98,7 @@ def run(*words: object, **environment: str) -> str:
     return ended.stdout
 
 
-def source(folder: Path) -> Path:
+def source(folder):
     """Copy what the package is built from, because pip and build write into the folder."""
     folder.mkdir()
     for name in SOURCE:
@@ -106,7 +107,7 @@ def source(folder: Path) -> Path:
     return folder
 
 
-def install_and_try(name: str, python: str, folder: Path) -> dict[str, object]:
+def install_and_try(name, python, folder, times=1):
     """Return one row of the table: versions, size, import times and test results."""
     one = ENVIRONMENTS[name]
     copy = source(folder / "source")
@@ -126,7 +127,7 @@ def install_and_try(name: str, python: str, folder: Path) -> dict[str, object]:
     size = sum(file.stat().st_size for file in (folder / "venv").rglob("*") if file.is_file())
     backend = {"KERAS_BACKEND": one.extra}
     looks = [
-        json.loads(run(python, "-I", "-c", LOOK, **backend).splitlines()[-1]) for _ in range(3)
+        json.loads(run(python, "-I", "-c", LOOK, **backend).splitlines()[-1]) for _ in range(times)
     ]
     run(*pip, "install", "--quiet", "pytest", "pytest-xdist", "hypothesis")
     # `-I` and `-o`: test the installed wheel, not the source tree.
@@ -139,7 +140,7 @@ def install_and_try(name: str, python: str, folder: Path) -> dict[str, object]:
         "versions": ", ".join(one.before).replace("==", " "),
         "MB": round(size / 1e6),
         **{
-            f"import {what}, CPU s": round(sorted(look["seconds"][i] for look in looks)[1], 2)
+            f"import {what}, CPU s": round(median(look["seconds"][i] for look in looks), 2)
             for i, what in enumerate(("Keras", "layers"))
         },
         "tests": said.splitlines()[-1].partition(",")[0],
@@ -156,7 +157,7 @@ def test_the_wheel_leaves_what_is_there_and_its_laws_hold(name, tmp_path):
     assert install_and_try(name, python, tmp_path)["tests"].endswith(" passed")
 
 
-def main() -> None:
+def main():
     """Print the table, row by row."""
     columns: dict[str, object] = {}
     for name, one in ENVIRONMENTS.items():
@@ -165,7 +166,7 @@ def main() -> None:
             print(f"| {name} | {one.python} | not found on this machine |")
             continue
         with tempfile.TemporaryDirectory() as folder:
-            row = install_and_try(name, python, Path(folder))
+            row = install_and_try(name, python, Path(folder), times=3)
         if not columns:
             print(f"| {' | '.join(row)} |\n|{'---|' * len(row)}")
         columns = row

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ OVERRIDES: dict[str, Any] = {
     "training.jit_compile": False,
 }
 QUESTION = "x=19,y=-20,y+x"
+COMMAND = (sys.executable, "-c", "import sys, quasiattn; sys.exit(quasiattn.main())")
 
 
 def make(data_dir: Path, model: str = "coda", preset: str = "demo", **overrides: Any) -> Any:
@@ -39,7 +41,12 @@ def make(data_dir: Path, model: str = "coda", preset: str = "demo", **overrides:
 def settings(**overrides: Any) -> list[str]:
     """Return the same options for the command line."""
     dotted = {name.replace("__", "."): value for name, value in overrides.items()}
-    return [f"--set={name}={value}" for name, value in {**OVERRIDES, **dotted}.items()]
+    return arguments({**OVERRIDES, **dotted})
+
+
+def arguments(options: Mapping[str, Any]) -> list[str]:
+    """Return the arguments of a command that set these options."""
+    return [f"--set={name}={value}" for name, value in options.items()]
 
 
 def environment() -> dict[str, str]:
@@ -54,21 +61,13 @@ def environment() -> dict[str, str]:
 
 def quasiattn(*arguments: str | bytes, **options: Any) -> subprocess.CompletedProcess[bytes]:
     """Run the command as a user does, in a fresh process."""
-    return subprocess.run(
-        [sys.executable, "-c", "import sys, quasiattn; sys.exit(quasiattn.main())", *arguments],
-        **{"env": environment(), "capture_output": True, "timeout": 240, **options},
-    )
+    usual = {"env": environment(), "capture_output": True, "timeout": 240}
+    return subprocess.run([*COMMAND, *arguments], **{**usual, **options})
 
 
 def warm_quasiattn(*arguments: str | bytes, **options: Any) -> subprocess.CompletedProcess[bytes]:
     """Run the same, with the options of `warm.run`, in a process that has imported TensorFlow."""
-    command = [
-        sys.executable,
-        "-c",
-        "import sys, quasiattn; sys.exit(quasiattn.main())",
-        *arguments,
-    ]
-    return warm.run(command, **{"env": environment(), **options})
+    return warm.run([*COMMAND, *arguments], **{"env": environment(), **options})
 
 
 def contents(folder: Path) -> dict[str, tuple[int, bytes | None]]:

@@ -75,8 +75,8 @@ def make(folder: Path, model: str = "bilstm_gated", seed: int = 3, **changed: An
     )
 
 
-def files(folder: Path) -> Path:
-    """Write 240 training texts and 60 test texts to the folder; return the folder."""
-    write(folder / "train.tsv", rows(240))
-    write(folder / "test.tsv", rows(60, seed=1))
+def files(folder: Path, train: int = 240, test: int = 60) -> Path:
+    """Write so many training and test texts to the folder; return the folder."""
+    write(folder / "train.tsv", rows(train))
+    write(folder / "test.tsv", rows(test, seed=1))
     return folder

@@ -7,84 +7,63 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
+import tiny_mlu
+import tiny_texts
 
+from keras_quasiattn.lab.comparison.experiments import read_records
 from keras_quasiattn.lab.training import RunFolder
 
 ROOT = Path(__file__).resolve().parents[2]
-SMALL = [
-    *("compare", "classify", "--preset", "letters", "--limit", "100", "--rates", "0.003"),
-    *("--set", "training.steps=20", "--set", "training.checkpoint_every=10"),
-    *("--set", "training.warmup_steps=0"),
-]
+LETTERS = ("compare", "classify", "--preset", "letters", "--to")
 
 
-def records(folder: Path) -> list[dict[str, Any]]:
-    lines = (folder / "comparison.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines]
-
-
-def size(file: Path) -> int:
-    return file.stat().st_size if file.exists() else 0
-
-
-def compare(*arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "quasiattn", *SMALL, *arguments],
-        cwd=ROOT,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
+def settings(folder):
+    short = {"training__steps": 4, "training__checkpoint_every": 2, "training__warmup_steps": 0}
+    return tiny_texts.overrides(folder, "transformer", model__hidden_dim=8, **short)
 
 
 @pytest.mark.long
-def test_a_killed_comparison_goes_on_and_grows(tmp_path):
-    folder = tmp_path / "letters"
-    wanted = ["--attention", "sigmoid", "--seeds", "2", "--to", str(folder)]
-    first = compare(*wanted)
-    deadline = time.monotonic() + 240
-    while not size(folder / "comparison.jsonl") and time.monotonic() < deadline:
+@pytest.mark.usefixtures("in_this_process", "eagerly")
+def test_a_killed_comparison_goes_on_and_grows(run_cli, few_texts, tmp_path):
+    folder, options = tmp_path / "compared", settings(few_texts)
+    words = f"compare classify --data {options.pop('data.train')} --to {folder} --seeds 3".split()
+    words += ["--rates", "0.003", *tiny_mlu.arguments(options), "--attention"]
+    file = folder / "comparison.jsonl"
+    alone = [sys.executable, "-m", "quasiattn", *words, "softmax", "--processes", "1"]
+    first = subprocess.Popen(alone, cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 600
+    while not (file.exists() and file.stat().st_size) and time.monotonic() < deadline:
         time.sleep(0.1)
-    os.kill(first.pid, signal.SIGKILL)
-    first.communicate()
-    begun = records(folder)
-    assert 1 <= len(begun) < 4
+    os.killpg(first.pid, signal.SIGKILL)
+    first.wait()
+    begun = read_records(file)
+    assert 1 <= len(begun) < 3
 
     # A folder in the way of one run: that run fails, and no other.
     blocked = folder / "runs" / "sigmoid-0.003-seed1"
-    if not blocked.exists():
-        blocked.mkdir()
-        (blocked / "mine.txt").write_text("not a run")
-    second = compare(*wanted)
-    said, _ = second.communicate(timeout=300)
-    assert second.returncode == 0, said
-    assert records(folder)[: len(begun)] == begun  # nothing is measured twice
-    if (blocked / "mine.txt").exists():
-        assert "1 failed: " in said and "holds other files" in said
-        (blocked / "mine.txt").unlink()
+    blocked.mkdir()
+    (blocked / "mine.txt").write_text("not a run")
+    code, said, _ = run_cli(*words, "sigmoid")
+    assert code == 0 and "1 failed: " in said and "holds other files" in said
+    assert read_records(file)[: len(begun)] == begun  # nothing is measured twice
+    (blocked / "mine.txt").unlink()
 
-    third = compare(*wanted[:2], "relu", *wanted[2:])
-    said, _ = third.communicate(timeout=300)
-    assert third.returncode == 0, said
-    assert "bag of words" in said and "majority" in said and " failed: " not in said
-    found = {(one["options"]["model.attention"], one["seed"]) for one in records(folder)}
-    assert found == {(name, seed) for name in ("softmax", "sigmoid", "relu") for seed in (0, 1)}
-    assert len(records(folder)) == len(found)
-    row = records(folder)[0]
-    assert row["validation"][0]["step"] == 10 and "accuracy" in row["validation"][0]
-    assert (
-        set(row) >= {"commit", "processor", "assets", "command"}
-        and "vocabulary.txt" in row["assets"]
-    )
+    code, said, _ = run_cli(*words, "sigmoid", "relu")
+    assert code == 0 and "bag of words" in said and "majority" in said and " failed: " not in said
+    records = read_records(file)
+    found = {(one["options"]["model.attention"], one["seed"]) for one in records}
+    assert found == {(name, seed) for name in ("softmax", "sigmoid", "relu") for seed in range(3)}
+    assert len(records) == len(found)
+    row = records[0]
+    assert row["validation"][0]["step"] == 2 and "accuracy" in row["validation"][0]
+    assert row.keys() >= {"commit", "processor", "command"} and "vocabulary.txt" in row["assets"]
     assert RunFolder.open(folder / "best", finished=True).config["task"] == "classify"
     table = (folder / "comparison.md").read_text()
     assert "| softmax |" in table and "| relu |" in table and "95% interval" in table
     page = (folder / "comparison.html").read_text()
     assert page.count("image/svg+xml") >= 4 and '"title": "relu"' in page
-    assert not (folder / "compared.json").read_text().startswith("[")
 
 
 @pytest.mark.parametrize(
@@ -98,15 +77,13 @@ def test_a_killed_comparison_goes_on_and_grows(tmp_path):
 )
 def test_wrong_arguments_are_one_line_and_leave_nothing(run_cli, tmp_path, arguments, message):
     folder = tmp_path / "new"
-    words = ["compare", "classify", "--preset", "letters", "--to", str(folder), *arguments]
-    code, _, err = run_cli(*words)
+    code, _, err = run_cli(*LETTERS, str(folder), *arguments)
     assert code == 1 and message in err and err.count("\n") == 1 and not folder.exists()
 
 
 def test_a_folder_with_something_else_is_left_alone(run_cli, tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
-    words = ["compare", "classify", "--preset", "letters", "--to", str(tmp_path)]
-    code, _, err = run_cli(*words)
+    code, _, err = run_cli(*LETTERS, str(tmp_path))
     assert code == 1 and "holds other files but no comparison" in err
     assert [one.name for one in tmp_path.iterdir()] == ["mine.txt"]
 
@@ -115,7 +92,7 @@ def test_a_folder_of_another_comparison_names_what_differs(run_cli, tmp_path):
     from keras_quasiattn.lab.comparison.of_task import _begin
     from keras_quasiattn.lab.tasks import get
 
-    def task(steps: int) -> Any:
+    def task(steps):
         made = get("classify")(
             **{"preset": "letters", "model": "transformer", "seed": 0, "data_dir": tmp_path},
             overrides={"training.steps": steps, "training.warmup_steps": 0},
@@ -124,8 +101,8 @@ def test_a_folder_of_another_comparison_names_what_differs(run_cli, tmp_path):
         return made
 
     _begin(tmp_path / "one", task(20), "test")
-    words = ["compare", "classify", "--preset", "letters", "--to", str(tmp_path / "one")]
-    code, _, err = run_cli(*words, "--set", "training.steps=30", "--set", "training.warmup_steps=0")
+    changed = ("--set", "training.steps=30", "--set", "training.warmup_steps=0")
+    code, _, err = run_cli(*LETTERS, str(tmp_path / "one"), *changed)
     assert code == 1 and "another training.steps" in err
 
 
@@ -140,31 +117,31 @@ def test_the_values_of_an_option_need_not_repeat_it():
 
 
 @pytest.mark.long
-def test_the_runs_of_a_file_are_trained_and_shown(tmp_path):
+@pytest.mark.usefixtures("in_this_process", "eagerly")
+def test_the_runs_of_a_file_are_trained_and_shown(run_cli, few_texts, tmp_path):
     (tmp_path / "tiny.toml").write_text(
-        """
+        f"""
 [[table]]
 name = "tiny"
 task = "classify"
-presets = ["letters"]
+presets = ["own"]
 records = "tiny.jsonl"
-figures = { accuracy = "accuracy" }
+figures = {{ accuracy = "accuracy" }}
 seeds = 2
-limit = 50
+limit = 10
 model = "transformer"
 against = "softmax"
 attentions = ["softmax", "relu"]
-set = { "training.steps" = 10, "training.checkpoint_every" = 10, "training.warmup_steps" = 0 }
-grid = { "training.learning_rate" = [0.003, 0.01] }
+grid = {{ "training.learning_rate" = [0.003, 0.01] }}
+[table.set]
+{"".join(f"{name!r} = {json.dumps(value)}{chr(10)}" for name, value in settings(few_texts).items())}
 """
     )
-    words = [sys.executable, "-m", "quasiattn", "compare", str(tmp_path / "tiny.toml")]
-    words += ["--runs", str(tmp_path / "runs")]
-    ended = subprocess.run(words, cwd=ROOT, text=True, capture_output=True, timeout=300)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert "6 runs to train" in ended.stdout and "no difference shown" in ended.stdout
-    rows = [json.loads(line) for line in (tmp_path / "tiny.jsonl").read_text().splitlines()]
-    assert len([row for row in rows if row["split"] == "validation"]) == 4
-    assert len([row for row in rows if row["split"] == "test"]) == 4
-    shown = subprocess.run([*words, "--show"], cwd=ROOT, text=True, capture_output=True)
-    assert shown.returncode == 0 and "chosen" in shown.stdout and "train" not in shown.stdout
+    words = ("compare", str(tmp_path / "tiny.toml"), "--runs", str(tmp_path / "runs"))
+    code, out, err = run_cli(*words)
+    assert code == 0, err
+    assert "6 runs to train" in out and "no difference shown" in out, out
+    splits = [row["split"] for row in read_records(tmp_path / "tiny.jsonl")]
+    assert splits.count("validation") == splits.count("test") == 4
+    code, out, _ = run_cli(*words, "--show")
+    assert code == 0 and "chosen" in out and "train" not in out

@@ -6,7 +6,7 @@ import pytest
 from keras_quasiattn.lab.comparison.differences import difference
 
 
-def variance_of_the_mean(d: np.ndarray) -> float:
+def variance_of_the_mean(d):
     """Estimate it in plain loops: seeds and items are crossed random effects; parts are ≥ 0."""
     seeds, items = d.shape
     mean = sum(map(sum, d)) / (seeds * items)

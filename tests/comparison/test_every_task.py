@@ -1,49 +1,18 @@
 """`compare_task` on every task: costs, runs, baselines, verdicts, page and best run."""
 
 import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
-import tiny_mlu
-import tiny_pairs
-import tiny_reading
-import tiny_sequences
-import tiny_texts
 
 from keras_quasiattn.lab.comparison.of_task import compare_task
-from keras_quasiattn.lab.tasks import Task, available
+from keras_quasiattn.lab.tasks import available
 from keras_quasiattn.lab.training import RunFolder
 
 SHORT = {"training__steps": 4, "training__checkpoint_every": 2, "training__warmup_steps": 0}
 
 
-def mlu(folder: Path, **changed: Any) -> Task:
-    return tiny_mlu.make(folder, "softmax", **changed)
-
-
-MADE: dict[str, tuple[str, Callable[..., Task]]] = {
-    "classify": ("texts_data", lambda folder, **o: tiny_texts.make(folder, "transformer", **o)),
-    "mlu": ("mlu_data", mlu),
-    "pairs": (
-        "pairs_data",
-        lambda folder, **o: tiny_pairs.make(folder, "pairs", "decomposable", **o),
-    ),
-    "programs": (
-        "sequences_data",
-        lambda folder, **o: tiny_sequences.make(folder, "programs", **o),
-    ),
-    "rank": ("rank_data", lambda folder, **o: tiny_pairs.make(folder, "rank", "decomposable", **o)),
-    "read": ("reading_data", lambda folder, **o: tiny_reading.make(folder, "decaprop", **o)),
-    "translate": ("sequences_data", tiny_sequences.make),
-}
 SIMPLE = {"classify": ["majority", "bag of words"], "pairs": ["majority", "bag of words"]}
 SIMPLE["rank"] = ["bag of words"]
-
-
-def test_every_task_is_compared():
-    assert set(MADE) == set(available())
 
 
 @pytest.mark.long
@@ -52,13 +21,12 @@ def test_every_task_is_compared():
     [
         # With and without baselines, by the mean of items and by a metric of the whole set.
         pytest.param(name, marks=[] if name in ("classify", "translate") else pytest.mark.complete)
-        for name in MADE
+        for name in available()
     ],
 )
 @pytest.mark.usefixtures("in_this_process")
-def test_a_task_is_compared(name, request, tmp_path):
-    fixture, make = MADE[name]
-    task = make(request.getfixturevalue(fixture), **SHORT)
+def test_a_task_is_compared(name, tiny_task, tmp_path):
+    task = tiny_task(name, **SHORT)
     folder = tmp_path / "compared"
     options = {"seeds": 1, "rates": [0.01], "limit": 6, "progress": False}
     found = compare_task(task, folder, ["sigmoid"], **options, command=["quasiattn", "compare"])

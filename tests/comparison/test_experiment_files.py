@@ -1,11 +1,9 @@
 """TOML files of experiments: the rows they define, and one-line errors for wrong ones."""
 
-from pathlib import Path
-
 import pytest
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.comparison.experiments import Figure, Table, read_experiments
+from keras_quasiattn.lab.comparison.experiments import Figure, read_experiments
 
 TABLE = {
     "name": '"one"',
@@ -17,7 +15,7 @@ TABLE = {
 }
 
 
-def read(folder: Path, **changed: str) -> Table:
+def read(folder, **changed):
     keys = {**TABLE, **changed}
     text = "[[table]]\n" + "".join(f"{name} = {value}\n" for name, value in keys.items() if value)
     (folder / "table.toml").write_text(text, encoding="utf-8")

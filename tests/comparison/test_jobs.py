@@ -1,41 +1,28 @@
 """What one process of a comparison does: it reuses what others learned."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
-import tiny_pairs
-import tiny_sequences
-import tiny_texts
 
 from keras_quasiattn.lab.comparison.experiments import Row
 from keras_quasiattn.lab.comparison.jobs import _task
 from keras_quasiattn.lab.comparison.of_task import _written_assets
 from keras_quasiattn.lab.comparison.plan import Job
-from keras_quasiattn.lab.tasks import Task, sequence_task, vocabulary_task
-
-MADE = {
-    "classify": lambda folder, **changed: tiny_texts.make(folder, "transformer", **changed),
-    "pairs": lambda folder, **changed: tiny_pairs.make(folder, "pairs", "decomposable", **changed),
-    "translate": lambda folder, **changed: tiny_sequences.make(folder, **changed),
-}
-FIXTURES = {"classify": "texts_data", "pairs": "pairs_data", "translate": "sequences_data"}
+from keras_quasiattn.lab.tasks import sequence_task, vocabulary_task
 
 
-def job_of(task: Task, assets: Path | None) -> Job:
+def job_of(task, assets):
     row = Row("softmax", task.name, task.preset, task.model, task.options.options())
     return Job("run", row, seed=task.seed + 1, data_dir=task.data_dir, assets=assets)
 
 
-@pytest.mark.parametrize("name", MADE)
-def test_every_run_learned_the_same_vocabulary_again(name, request, tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["classify", "pairs", "translate"])
+def test_every_run_learned_the_same_vocabulary_again(name, tiny_task, tmp_path, monkeypatch):
     """It took 8 of the 70 seconds of a run on 4,000 sentences."""
-    task = MADE[name](request.getfixturevalue(FIXTURES[name]))
+    task = tiny_task(name)
     task.prepare()
     assets = _written_assets(task, tmp_path / "assets")
     assert assets is not None
 
-    def learn(*texts: Any, **options: Any) -> None:
+    def learn(*texts, **options):
         raise AssertionError("the vocabulary is learned again")
 
     for module, one in (
@@ -51,10 +38,10 @@ def test_every_run_learned_the_same_vocabulary_again(name, request, tmp_path, mo
         _task(job_of(task, None)).prepare()
 
 
-def test_word_vectors_are_read_by_every_run(pairs_data, tmp_path):
+def test_word_vectors_are_read_by_every_run(tiny_task, tmp_path):
     """They are not assets, so a run that reused the assets alone would begin without vectors."""
     (tmp_path / "glove.txt").write_text("cat 1 2 3 4 5 6 7 8\n")
-    task = MADE["pairs"](pairs_data, data__vectors=str(tmp_path / "glove.txt"))
+    task = tiny_task("pairs", data__vectors=str(tmp_path / "glove.txt"))
     task.prepare()
     assert _written_assets(task, tmp_path / "assets") is None
     assert not (tmp_path / "assets").exists()

@@ -15,7 +15,7 @@ Y = (X.sum((1, 2)) > 0).astype("int32")
 FIT: dict[str, Any] = {"epochs": 1, "batch_size": 8, "progress": None}
 
 
-def classifier(layer: keras.layers.Layer, **compiled: Any) -> keras.Model:
+def classifier(layer, **compiled):
     x = keras.Input((None, 4))
     model = keras.Model(x, keras.layers.Dense(2)(MaskedPooling()(layer(x, x))))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -24,7 +24,7 @@ def classifier(layer: keras.layers.Layer, **compiled: Any) -> keras.Model:
     return model
 
 
-def build(attention: str) -> keras.Model:
+def build(attention):
     from keras_quasiattn.attention.base import ATTENTIONS
 
     return classifier(ATTENTIONS[attention](2, 4))
@@ -34,7 +34,7 @@ def build(attention: str) -> keras.Model:
 def found():
     """Compare softmax, an attention whose runs fail, and a third one."""
 
-    def fails(attention: str) -> keras.Model:
+    def fails(attention):
         if attention == "relu":
             raise RuntimeError("no memory")
         return build(attention)
@@ -116,10 +116,10 @@ def test_rates_are_chosen_by_validation_data_and_shown():
 
 
 class Batches(keras.utils.PyDataset):
-    def __len__(self) -> int:
+    def __len__(self):
         return 3
 
-    def __getitem__(self, number: int) -> Any:
+    def __getitem__(self, number):
         part = slice(8 * number, 8 * number + 8)
         return X[part], Y[part]
 
@@ -140,7 +140,7 @@ def test_data_sets_are_read_batch_by_batch():
     ],
 )
 def test_wrong_arguments_fail_before_anything_is_trained(arguments, message):
-    def never(attention: str) -> keras.Model:
+    def never(attention):
         raise AssertionError("trained")
 
     with pytest.raises(ValueError, match=message):
@@ -150,7 +150,7 @@ def test_wrong_arguments_fail_before_anything_is_trained(arguments, message):
 
 
 def test_a_model_that_is_not_compiled_is_an_error_that_says_so():
-    def not_compiled(attention: str) -> keras.Model:
+    def not_compiled(attention):
         x = keras.Input((None, 4))
         return keras.Model(x, x)
 

@@ -1,12 +1,11 @@
 """The papers' tables as TOML: they hold every recorded run, and compared rows have all seeds."""
 
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 from keras_quasiattn.attention.base import ATTENTIONS
-from keras_quasiattn.lab.comparison.experiments import Table, key_of, read_experiments, read_records
-from keras_quasiattn.lab.comparison.tables import Line, Recorded, outcome
+from keras_quasiattn.lab.comparison.experiments import key_of, read_experiments, read_records
+from keras_quasiattn.lab.comparison.tables import Recorded, outcome
 
 ROOT = Path(__file__).resolve().parents[2]
 PAPERS = ROOT / "examples" / "papers"
@@ -15,7 +14,7 @@ APART = {"baselines", "kinds", "parts", "tried", "tuned"}
 
 
 @cache
-def tables() -> dict[str, dict[str, Table]]:
+def tables():
     return {
         file.name: {table.name: table for table in read_experiments(file)}
         for file in sorted(PAPERS.glob("*.toml"))
@@ -23,17 +22,17 @@ def tables() -> dict[str, dict[str, Table]]:
 
 
 @cache
-def recorded(file: Path) -> Recorded:
+def recorded(file):
     return Recorded(file)
 
 
 @cache
-def lines(file: str, name: str) -> list[Line]:
+def lines(file, name):
     table = tables()[file][name]
     return outcome(table, recorded(table.records))
 
 
-def every_table() -> Iterator[Table]:
+def every_table():
     for of_file in tables().values():
         yield from of_file.values()
 

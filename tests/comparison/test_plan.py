@@ -1,16 +1,15 @@
 """Which runs a table needs: the grid first, then the seeds of each row at its best."""
 
 from pathlib import Path
-from typing import Any
 
 from keras_quasiattn.lab.comparison.experiments import Figure, Row, Table
-from keras_quasiattn.lab.comparison.plan import Job, Plan
+from keras_quasiattn.lab.comparison.plan import Plan
 from keras_quasiattn.lab.tasks import get
 
 RATE = "training.learning_rate"
 
 
-def table(grid: dict[str, list[float]], seeds: int = 2) -> Table:
+def table(grid, seeds=2):
     rows = [
         Row(name, "classify", "letters", "transformer", {"model.attention": name})
         for name in ("softmax", "relu")
@@ -19,14 +18,14 @@ def table(grid: dict[str, list[float]], seeds: int = 2) -> Table:
     return Table("t", "T", rows, Path("r.jsonl"), figures, grid, "accuracy", seeds=seeds)
 
 
-def plan(made: Table, records: Any = ()) -> Plan:
-    def path_of(row: Row, point: Any, seed: int) -> Path:
+def plan(made, records=()):
+    def path_of(row, point, seed):
         return Path("-".join([row.name, *map(str, point.values()), str(seed)]))
 
     return Plan(made, records, path_of)
 
 
-def record(run: Job, accuracy: float) -> dict[str, Any]:
+def record(run, accuracy):
     preset = get("classify").presets["letters"].for_model("transformer")
     options = preset.with_overrides(run.row.settings).options()
     return {

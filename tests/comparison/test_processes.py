@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +14,7 @@ from keras_quasiattn.lab.comparison.workers import Failed, Lost, run_jobs
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def act(job: str) -> str:
+def act(job):
     """Do a job in a worker process."""
     if job == "fail":
         raise ValueError("a number\nis wrong")
@@ -26,7 +25,7 @@ def act(job: str) -> str:
     return f"{job} by {os.getpid()} with {os.environ['TF_NUM_INTRAOP_THREADS']}"
 
 
-def do_all(jobs: list[str], tmp_path: Path, **options: Any) -> dict[str, Any]:
+def do_all(jobs, tmp_path, **options):
     waiting, found = list(jobs), {}
     run_jobs(
         lambda: waiting.pop(0) if waiting else None,

@@ -11,16 +11,14 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = sorted((DOCS / "results").glob("*.md"))
 
 
-@pytest.fixture
-def results(monkeypatch):
+@pytest.fixture(autouse=True)
+def tooling(monkeypatch):
     monkeypatch.syspath_prepend(DOCS / "tooling")
+
+
+@pytest.fixture
+def results():
     return importlib.import_module("results")
-
-
-@pytest.fixture
-def attentions(monkeypatch):
-    monkeypatch.syspath_prepend(DOCS / "tooling")
-    return importlib.import_module("attentions")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -74,14 +72,14 @@ def test_the_names_of_the_rows_leave_room_for_the_chart(results):
         assert results.drawing().png
 
 
-def test_which_layer_has_every_attention_as_measured(attentions):
+def test_which_layer_has_every_attention_as_measured():
+    attentions = importlib.import_module("attentions")
     written = attentions.PAGE.read_text(encoding="utf-8")
     assert written == attentions.page(), "run python docs/tooling/attentions.py"
     assert written.count("**0.712") == 1  # CoDA on SNLI is ahead of softmax
 
 
-def test_a_page_includes_a_table_by_its_name(monkeypatch):
-    monkeypatch.syspath_prepend(DOCS / "tooling")
+def test_a_page_includes_a_table_by_its_name():
     included = importlib.import_module("included")
     for page in DOCS.rglob("*.md"):
         raw = page.read_text(encoding="utf-8")

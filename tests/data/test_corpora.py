@@ -4,8 +4,6 @@ import gzip
 import json
 import lzma
 import re
-from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,14 +13,10 @@ from shared_data import PATH, needs_shared_data
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.data import (
     AgNewsPart,
-    LabelledTextSet,
     PairCorpus,
     ParallelCorpus,
-    ParallelTexts,
-    ParallelTextSet,
     QuestionCorpus,
     StanfordSentiment,
-    TextPairs,
     pairs_from_tfds,
     parallel_from_tfds,
     prepare,
@@ -36,7 +30,7 @@ GROUP = {"id": "g1", "context": ["hi", "how ?"], "candidates": ["so", "no", "yes
 RANKED = ["wikiqa", "wikiqa_original", "trecqa", "trecqa_all", "ubuntu_irc", "ubuntu_v2"]
 
 
-def put(folder: Path, name: str, lines: Sequence[str]) -> None:
+def put(folder, name, lines):
     file = folder / "downloads" / "manual" / name
     file.parent.mkdir(parents=True, exist_ok=True)
     content = "".join(f"{line}\n" for line in lines).encode()
@@ -49,7 +43,7 @@ EVERY = [(builder, config.name) for builder in BUILDERS[1:] for config in builde
 
 @pytest.mark.parametrize(("builder", "config"), [(AgNewsPart, None), *EVERY])
 def test_missing_files_are_named_with_what_to_do(builder, config, tmp_path):
-    def make() -> tfds.core.DatasetBuilder:
+    def make():
         return builder(config=config, data_dir=tmp_path)
 
     told = "is not in {}: put the corpus's files, plain or .xz or .gz, into a folder"
@@ -60,7 +54,7 @@ def test_missing_files_are_named_with_what_to_do(builder, config, tmp_path):
         prepare(make, tmp_path)
 
 
-def put_sentiment(folder: Path, labels: str, count: int) -> None:
+def put_sentiment(folder, labels, count):
     for name in ("train", "phrases.train", "dev", "test"):
         rows = [f"{number % count}\t{name} {number} film" for number in range(2 * count)]
         suffix = "" if name == "dev" else ".xz"
@@ -97,59 +91,48 @@ def test_part_of_the_news(tmp_path):
     ].labels.tolist() == [1]
 
 
-def read(folder: Path, config: str) -> LabelledTextSet[TextPairs]:
+def read(folder, config):
     return pairs_of(prepare(lambda: PairCorpus(config=config, data_dir=folder), folder))
 
 
-def pairs_of(builder: PairCorpus) -> LabelledTextSet[TextPairs]:
+def pairs_of(builder):
     question = "question_id" if builder.builder_config.ranked else None
     return pairs_from_tfds(
         builder, {split: split for split in builder.info.splits}, question_key=question
     )
 
 
-def rows(pairs: TextPairs) -> list[tuple[bytes, bytes, int]]:
+def rows(pairs):
     return sorted(
         zip(pairs.first.tolist(), pairs.second.tolist(), pairs.labels.tolist(), strict=True)
     )
 
 
 @pytest.mark.parametrize(
-    ("config", "pattern", "splits", "columns", "labels", "classes"),
+    ("config", "folder", "columns", "labels", "classes"),
     [
         (
-            "snli_part",
-            "snli/{}.tsv.xz",
-            ("train_subset", "dev", "test"),
-            "premise\thypothesis\tlabel",
-            ("neutral", "contradiction", "-"),
-            ("entailment", "neutral", "contradiction"),
+            *("snli_part", "snli", "premise\thypothesis\tlabel"),
+            *(("neutral", "contradiction", "-"), ("entailment", "neutral", "contradiction")),
         ),
         (
-            "quora_part",
-            "qqp/{}.tsv",
-            ("train_subset", "dev", "test"),
-            "question1\tquestion2\tlabel",
-            ("1", "0", "1"),
-            ("not_duplicate", "duplicate"),
+            *("quora_part", "qqp", "question1\tquestion2\tlabel"),
+            *(("1", "0", "1"), ("not_duplicate", "duplicate")),
         ),
     ],
 )
-def test_pairs_to_classify(config, pattern, splits, columns, labels, classes, tmp_path):
-    for split in splits:
-        put(
-            tmp_path,
-            pattern.format(split),
-            [columns, *(f"{split} {label}\tb\t{label}" for label in labels)],
-        )
-    made = read(tmp_path, config)
+def test_pairs_to_classify(config, folder, columns, labels, classes, tmp_path):
     names = {"train_subset": "train", "dev": "validation", "test": "test"}
+    for split in names:
+        lines = [columns, *(f"{split} {label}\tb\t{label}" for label in labels)]
+        put(tmp_path, f"{folder}/{split}.tsv{'.xz' * (folder == 'snli')}", lines)
+    made = read(tmp_path, config)
     assert made.classes == classes and made.version == f"pair_corpus/{config}/1.0.0"
-    assert set(made.splits) == {names[split] for split in splits}
+    assert set(made.splits) == set(names.values())
     numbers = {"not_duplicate": "0", "duplicate": "1"}
-    for split in splits:
-        pairs, kept = made.splits[names[split]], [label for label in labels if label != "-"]
-        assert made.dropped[names[split]] == 3 - len(kept)
+    for split, name in names.items():
+        pairs, kept = made.splits[name], [label for label in labels if label != "-"]
+        assert made.dropped[name] == 3 - len(kept)
         assert set(pairs.second) == {b"b"} and pairs.groups is None and len(pairs) == len(kept)
         for first, label in zip(pairs.first, pairs.labels, strict=True):
             assert first.decode() == f"{split} {numbers.get(classes[label], classes[label])}"
@@ -288,52 +271,44 @@ def test_configs_to_rank():
     assert [config.name for config in PairCorpus.BUILDER_CONFIGS if config.ranked] == RANKED
 
 
+LONG, COMPLETE = pytest.mark.long, pytest.mark.complete
+
+
 @needs_shared_data
 @pytest.mark.parametrize(
     ("config", "pairs", "positive"),
     [
-        ("trecqa", {"train": 4_718, "validation": 1_148, "test": 1_517}, {}),
-        *(
-            pytest.param(*counts, marks=pytest.mark.long)
-            for counts in (
-                ("snli_part", {"train": 18_000, "validation": 9_842, "test": 9_824}, {}),
-                ("quora_part", {"train": 18_991, "validation": 10_000, "test": 10_000}, {}),
-                ("wikiqa", {"train": 20_360, "validation": 2_733, "test": 6_165},
-                 {"validation": 126, "test": 243}),
-            )
-        ),
+        ("trecqa", (4_718, 1_148, 1_517), {}),
+        pytest.param("snli_part", (18_000, 9_842, 9_824), {}, marks=LONG),
+        pytest.param("quora_part", (18_991, 10_000, 10_000), {}, marks=LONG),
         pytest.param(
-            "trecqa_all",
-            {"train": 53_417, "validation": 1_148, "test": 1_517},
-            {},
-            marks=pytest.mark.complete,
+            "wikiqa", (20_360, 2_733, 6_165), {"validation": 126, "test": 243}, marks=LONG
         ),
+        pytest.param("trecqa_all", (53_417, 1_148, 1_517), {}, marks=COMPLETE),
         pytest.param(
-            "ubuntu_irc",
-            {"train": 64_828, "validation": 12_790, "test": 23_260},
-            {"train": 32_414, "test": 2_326},
-            marks=pytest.mark.complete,
+            *("ubuntu_irc", (64_828, 12_790, 23_260), {"train": 32_414, "test": 2_326}),
+            marks=COMPLETE,
         ),
     ],
-)  # fmt: skip
+)
 def test_published_counts(config, pairs, positive, tmp_path):
     manual = PATH / ("raw" if config.endswith("_part") else "raw-qa")
     builder = PairCorpus(config=config, data_dir=tmp_path)
     builder.download_and_prepare(download_config=tfds.download.DownloadConfig(manual_dir=manual))
     made = pairs_of(builder)
-    assert {split: len(part) for split, part in made.splits.items()} == pairs
-    assert set(made.dropped.values()) == {0}
+    assert tuple(len(made.splits[split]) for split in SPLITS) == pairs
+    assert set(made.dropped.values()) == {0} and set(made.splits) == set(SPLITS)
     for split, count in positive.items():
         part = made.splits[split]
         assert len(set(part.groups[part.labels == 1])) == count
 
 
-def translations(folder: Path, config: str, source: str, target: str) -> ParallelTextSet:
+def translations(folder, config, source, target):
     builder = prepare(lambda: ParallelCorpus(config=config, data_dir=folder), folder)
     return parallel_from_tfds(builder, SPLITS, source, target)
 
 
-def sides(pairs: ParallelTexts) -> list[tuple[str, str]]:
+def sides(pairs):
     return [(s.decode(), t.decode()) for s, t in zip(pairs.source, pairs.target, strict=True)]
 
 

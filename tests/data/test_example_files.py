@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def call(monkeypatch):
-    def run(script: str, *arguments: str) -> None:
+    def run(script, *arguments):
         path = ROOT / "examples" / script
         monkeypatch.syspath_prepend(path.parent)
         monkeypatch.setattr(sys, "argv", [str(path), *arguments])

@@ -1,7 +1,6 @@
 import hashlib
 import json
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,13 +21,13 @@ from keras_quasiattn.lab.data import (
 )
 
 
-def texts(*made: str) -> LabelledTexts:
+def texts(*made):
     array = np.empty(len(made), object)
     array[:] = [text.encode() for text in made]
     return LabelledTexts(array, np.arange(len(made)))
 
 
-def held_out(made: LabelledTexts, share: float = 0.2) -> set[bytes]:
+def held_out(made, share=0.2):
     return set(
         LabelledTextSet(("a",), {"train": made}, "v")
         .with_validation(share)
@@ -106,12 +105,12 @@ def test_labels_of_five_thousand_digits_ended_in_a_traceback(tmp_path):
     assert texts_from_files({"train": tmp_path / "a.tsv"}).classes == ("10", "9", long)
 
 
-def read_texts(folder: Path, labels: list[str]) -> Any:
+def read_texts(folder, labels):
     rows = [(f"text {number}", label) for number, label in enumerate(labels)]
     return texts_from_files({"train": tiny_texts.write(folder / "a.tsv", rows)})
 
 
-def read_table_of_pairs(folder: Path, labels: list[str]) -> Any:
+def read_table_of_pairs(folder, labels):
     lines = [f"a{number}\tb\t{label}\n" for number, label in enumerate(labels)]
     (folder / "a.tsv").write_text("".join(["first\tsecond\tlabel\n", *lines]), encoding="utf-8")
     return pairs_from_files({"train": folder / "a.tsv"})

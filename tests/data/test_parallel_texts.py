@@ -1,25 +1,18 @@
 import gzip
 import lzma
-from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow_datasets as tfds
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.data import (
-    ParallelTexts,
-    parallel_from_files,
-    parallel_from_tfds,
-    without_long_pairs,
-)
+from keras_quasiattn.lab.data import parallel_from_files, parallel_from_tfds, without_long_pairs
 
 SPLITS = {split: split for split in ("train", "validation", "test")}
 COMPRESS = {".xz": lzma.compress, ".gz": gzip.compress}
 
 
-def put(folder: Path, name: str, lines: Sequence[str]) -> Path:
+def put(folder, name, lines):
     file = folder / name
     file.parent.mkdir(parents=True, exist_ok=True)
     content = "".join(f"{line}\n" for line in lines).encode()
@@ -27,7 +20,7 @@ def put(folder: Path, name: str, lines: Sequence[str]) -> Path:
     return file
 
 
-def rows(pairs: ParallelTexts) -> list[tuple[str, str]]:
+def rows(pairs):
     return [(s.decode(), t.decode()) for s, t in zip(pairs.source, pairs.target, strict=True)]
 
 
@@ -39,7 +32,7 @@ def test_sets_of_tfds_are_read_by_their_languages(tmp_path):
     assert all(len(texts.splits[split]) + texts.dropped[split] == 4 for split in SPLITS)
 
 
-def own(folder: Path) -> dict[str, tuple[Path, Path]]:
+def own(folder):
     train = (
         put(folder, "a.en", ["one", "", "two", "three"]),
         put(folder, "a.de.gz", ["eins", "x", " ", "drei"]),

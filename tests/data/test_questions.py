@@ -1,6 +1,5 @@
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,17 +28,17 @@ LINE = {
 }
 
 
-def squad(*paragraphs: tuple[str, list[dict[str, Any]]]) -> str:
+def squad(*paragraphs):
     made = [{"context": context, "qas": questions} for context, questions in paragraphs]
     return json.dumps({"version": "1.1", "data": [{"title": "t", "paragraphs": made}]})
 
 
-def asked(name: str, question: str, **answers: int) -> dict[str, Any]:
+def asked(name, question, **answers):
     given = [{"text": text, "answer_start": start} for text, start in answers.items()]
     return {"id": name, "question": question, "answers": given}
 
 
-def write(file: Path, *lines: Any) -> Path:
+def write(file, *lines):
     file.parent.mkdir(parents=True, exist_ok=True)
     text = "".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines)
     file.write_text(text, encoding="utf-8")
@@ -103,7 +102,7 @@ ANSWERS: list[dict[str, Any]] = [
 ]
 
 
-def nested(*rows: dict[str, Any]) -> str:
+def nested(*rows):
     """Return questions nested as in SQuAD 2.0; only JSONL lists the starts next to the answers."""
     questions = [{name: one for name, one in row.items() if name != "context"} for row in rows]
     return json.dumps({"data": [{"paragraphs": [{"context": CONTEXT, "qas": questions}]}]})
@@ -222,7 +221,7 @@ def test_answers_are_looked_for_where_no_place_is_given(tmp_path):
         questions_from_files({"train": tmp_path / "own.csv"})
 
 
-def quasar(folder: Path) -> tuple[Path, Path]:
+def quasar(folder):
     questions = [
         {"uid": "s3q1", "question": "Who sang it ?", "answer": "abba", "tags": ["1tok"]},
         {"uid": "s3q2", "question": "Where ?", "answer": "oslo", "tags": []},
@@ -247,7 +246,7 @@ def test_quasar_t_joins_its_passages_and_finds_the_answer(tmp_path):
         list(read_quasar(questions, contexts))
 
 
-def search_qa(folder: Path) -> Path:
+def search_qa(folder):
     results = [{"snippet": None, "url": "u"}, {"snippet": "The capital is Oslo ."}]
     row = {"id": 7, "question": "Norway's capital", "answer": "oslo", "search_results": results}
     write(folder / "000001.json", row)

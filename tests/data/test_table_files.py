@@ -1,6 +1,5 @@
 import csv
 import random
-from pathlib import Path
 
 import pyarrow.parquet
 import pytest
@@ -12,7 +11,7 @@ from keras_quasiattn.lab.data import read_parallel, read_table
 COLUMNS = ("text", "label")
 
 
-def read(folder: Path, name: str, content: str) -> list[tuple[int, dict[str, str]]]:
+def read(folder, name, content):
     (folder / name).write_bytes(content.encode())
     return list(read_table(folder / name, COLUMNS))
 
@@ -322,16 +321,8 @@ def test_line_numbers_and_errors_of_a_quoted_tsv(tmp_path):
 
 
 WORDS = [
-    "good",
-    '"quoted"',
-    'a"b',
-    "tab\there",
-    "line\nbreak",
-    '""',
-    '"',
-    '5" disk',
-    'end"',
-    '"start',
+    *("good", '"quoted"', 'a"b', "tab\there", "line\nbreak", '""', '"', '5" disk'),
+    *('end"', '"start'),
 ]
 
 

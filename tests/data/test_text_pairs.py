@@ -1,13 +1,9 @@
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 import tensorflow_datasets as tfds
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.data import (
-    TextPairs,
     pairs_from_click_log,
     pairs_from_files,
     pairs_from_tfds,
@@ -18,18 +14,18 @@ from keras_quasiattn.lab.data import (
 RANKED = "question\tcandidate\tlabel\n"
 
 
-def put(folder: Path, name: str, content: str) -> Path:
+def put(folder, name, content):
     (folder / name).write_bytes(content.encode())
     return folder / name
 
 
-def rows(pairs: TextPairs) -> list[tuple[Any, ...]]:
+def rows(pairs):
     return list(
         zip(pairs.first.tolist(), pairs.second.tolist(), pairs.labels.tolist(), strict=True)
     )
 
 
-def questions(pairs: TextPairs) -> dict[bytes, list[tuple[bytes, int]]]:
+def questions(pairs):
     """The candidates of each question with their labels, whatever the order of the rows."""
     assert pairs.groups is not None
     found: dict[bytes, list[tuple[bytes, int]]] = {}
@@ -76,12 +72,8 @@ def test_pairs_that_cannot_be(content, message, tmp_path):
 
 def test_order_of_the_rows_moves_no_candidate(tmp_path):
     lines = [
-        "q\ta\t1\n",
-        "q\tb\t0\n",
-        "q\tc\t0\n",
-        "one candidate\td\t1\n",
-        "no positive\te\t0\n",
-        "no positive\t\t0\n",
+        *("q\ta\t1\n", "q\tb\t0\n", "q\tc\t0\n", "one candidate\td\t1\n"),
+        *("no positive\te\t0\n", "no positive\t\t0\n"),
     ]
     expected = {
         b"q": [(b"a", 1), (b"b", 0), (b"c", 0)],
@@ -118,13 +110,8 @@ def test_rankings_that_cannot_be(content, message, tmp_path):
 
 def test_clicks(tmp_path):
     lines = [
-        "query\tquestion\tctr",
-        "a\tb\t0.29",
-        "a\tc\t0.3",
-        "a\td\t.7",
-        "e\tf\t0.71",
-        "e\tg\t1",
-        "e\th\t0",
+        *("query\tquestion\tctr", "a\tb\t0.29", "a\tc\t0.3", "a\td\t.7", "e\tf\t0.71"),
+        *("e\tg\t1", "e\th\t0"),
     ]
     file = put(tmp_path, "log.tsv", "\n".join(lines) + "\n")
     read = pairs_from_click_log({"train": file})
@@ -157,7 +144,7 @@ class PremisesWithGaps(tfds.core.GeneratorBasedBuilder):
 
     VERSION = tfds.core.Version("1.0.0")
 
-    def _info(self) -> tfds.core.DatasetInfo:
+    def _info(self):
         text, label = (
             tfds.features.Text(),
             tfds.features.ClassLabel(names=["entailment", "neutral"]),
@@ -165,12 +152,12 @@ class PremisesWithGaps(tfds.core.GeneratorBasedBuilder):
         features = tfds.features.FeaturesDict({"premise": text, "hypothesis": text, "label": label})
         return tfds.core.DatasetInfo(builder=self, features=features)
 
-    def _split_generators(self, dl_manager: Any) -> dict[str, Any]:
+    def _split_generators(self, dl_manager):
         return {"train": self._generate_examples([0, 1, -1, 1]),
                 "validation_matched": self._generate_examples([1]),
                 "test": self._generate_examples([-1])}  # fmt: skip
 
-    def _generate_examples(self, labels: list[int]) -> Any:
+    def _generate_examples(self, labels):
         for number, label in enumerate(labels):
             yield number, {"premise": f"p{number}", "hypothesis": f"h{number}", "label": label}
 

@@ -3,9 +3,7 @@ import decimal
 import enum
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +15,7 @@ from keras_quasiattn.lab.data import read_inputs, read_table, texts_from_files, 
 ROWS = [("so good", "1"), ("naïve\nand bad", "0")]
 
 
-def named(value: Any) -> str:
+def named(value):
     """The id of a test: without an address, which differs between the processes that collect it."""
     return re.sub(" at 0x[0-9a-f]+", "", repr(value))
 
@@ -27,13 +25,13 @@ class Frame:
 
     columns = ("text", "label")
 
-    def to_dict(self) -> None: ...
+    def to_dict(self): ...
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name):
         return [text for text, _ in ROWS] if name == "text" else np.array([1, 0], np.int64)
 
 
-def dataset(named: bool) -> Any:
+def dataset(named):
     texts, labels = [text for text, _ in ROWS], [1, 0]
     parts = {"text": texts, "label": labels} if named else (texts, labels)
     return tf.data.Dataset.from_tensor_slices(parts)
@@ -78,7 +76,7 @@ def test_what_is_no_table_leaves_the_file_alone(rows, name, message, tmp_path):
 class Interval:
     """Like pandas' intervals, the categories that `cut` returns."""
 
-    def __str__(self) -> str:
+    def __str__(self):
         return "(0, 10]"
 
 
@@ -155,17 +153,17 @@ def test_a_column_that_nobody_reads_refused_the_frame(value, tmp_path):
 class Wide:
     """Like a pandas DataFrame, which returns a frame for two columns of one name."""
 
-    def __init__(self, **columns: list[list[Any]]) -> None:
+    def __init__(self, **columns):
         self._parts = columns
         self.columns = [name for name, parts in columns.items() for _ in parts]
 
-    def to_dict(self) -> None: ...
+    def to_dict(self): ...
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name):
         parts = self._parts[name]
         return parts[0] if len(parts) == 1 else Wide(**{name: parts})
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self):
         return iter(self.columns)
 
 

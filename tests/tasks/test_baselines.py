@@ -1,5 +1,3 @@
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 import tiny_texts
@@ -12,12 +10,12 @@ from keras_quasiattn.lab.tasks.classify import faithfulness
 CLASSES = sorted(tiny_texts.WORDS)
 
 
-def labelled(rows: Sequence[tuple[str, str]]) -> LabelledTexts:
+def labelled(rows):
     texts = text_array(text.encode() for text, _ in rows)
     return LabelledTexts(texts, np.array([CLASSES.index(label) for _, label in rows]))
 
 
-def pairs(rows: Sequence[tuple[str, str, int]]) -> TextPairs:
+def pairs(rows):
     first, second = (text_array(row[side].encode() for row in rows) for side in (0, 1))
     return TextPairs(first, second, np.array([row[2] for row in rows]))
 
@@ -66,7 +64,7 @@ def test_simple_methods_have_accuracy_and_macro_f1():
 
 
 def test_open_words_that_decide_are_faithful():
-    def probabilities_of(texts: list[list[str]]) -> np.ndarray:
+    def probabilities_of(texts):
         return np.array([[0.1, 0.9] if "good" in text else [0.5, 0.5] for text in texts])
 
     text = ["a", "good", "film"]

@@ -1,14 +1,7 @@
 """What is printed about the user's own data before training."""
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
-import tiny_pairs
-import tiny_reading
-import tiny_sequences
 import tiny_texts
 
 from keras_quasiattn.lab.comparison import of_task
@@ -17,18 +10,10 @@ from keras_quasiattn.lab.data.labelled_texts import text_array
 from keras_quasiattn.lab.tasks.data_summary import summarize
 from keras_quasiattn.lab.tuning import search
 
-OWN: dict[str, tuple[str, Callable[[Path], Any]]] = {
-    "classify": ("texts_data", tiny_texts.make),
-    "pairs": ("pairs_data", lambda f: tiny_pairs.make(f, "pairs", "decomposable")),
-    "rank": ("rank_data", lambda f: tiny_pairs.make(f, "rank", "decomposable")),
-    "read": ("reading_data", lambda f: tiny_reading.make(f, "attention_flow")),
-    "translate": ("sequences_data", tiny_sequences.make),
-    "programs": ("sequences_data", lambda f: tiny_sequences.make(f, "programs")),
-}
 ROWS = [("a good film", "pos"), ("a bad film", "neg"), ("an old film", "neg"), ("good", "pos")] * 5
 
 
-def told(**splits: list[tuple[str, str]]) -> list[str]:
+def told(**splits):
     classes = tuple(sorted({label for rows in splits.values() for _, label in rows}))
     made = {
         name: LabelledTexts(
@@ -38,17 +23,16 @@ def told(**splits: list[tuple[str, str]]) -> list[str]:
         for name, rows in splits.items()
     }
 
-    def count(texts: np.ndarray) -> np.ndarray:
+    def count(texts):
         return np.array([len(text.split()) for text in texts])
 
     limits = {"text": ("data.max_length", 512)}
     return summarize(LabelledTextSet(classes, made, "v"), "", count, limits)
 
 
-@pytest.mark.parametrize("name", OWN)
-def test_training_on_own_files_said_nothing_of_them(name, request):
-    data, make = OWN[name]
-    task = make(request.getfixturevalue(data))
+@pytest.mark.parametrize("name", ["classify", "pairs", "rank", "read", "translate", "programs"])
+def test_training_on_own_files_said_nothing_of_them(name, tiny_task):
+    task = tiny_task(name)
     task.prepare()
     lines = task.remarks()
     train = task._loaded[0].splits["train"]
@@ -67,7 +51,7 @@ class _EnoughError(Exception):
 def test_comparisons_and_searches_said_nothing_of_own_files(
     command, texts_data, tmp_path, monkeypatch, capfd
 ):
-    def stop(*_: Any) -> None:
+    def stop(*_):
         raise _EnoughError
 
     monkeypatch.setattr(of_task, "_Work", stop)

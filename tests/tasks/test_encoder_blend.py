@@ -4,20 +4,18 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 import tiny_encoder
-import tiny_texts
+import tiny_mlu
 import warm
 
 from keras_quasiattn.attention.start import Start
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.comparison.records import read_records
-from keras_quasiattn.lab.tasks import Task
+from keras_quasiattn.lab.comparison.experiments import read_records
 from keras_quasiattn.lab.training import RunFolder, finish, train
 from keras_quasiattn.models.blend_attention import blends
 
@@ -34,7 +32,7 @@ SETTINGS = {
 SHARES = [0.5, 1.0, 1.0, 1.0]
 
 
-def made(place: Path, data: Path, **changed: Any) -> Task:
+def made(place, data, **changed):
     return tiny_encoder.make(data, "classify", place, **{**SETTINGS, **changed})
 
 
@@ -50,16 +48,8 @@ def eager_steps():
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("texts")
-    tiny_texts.write(folder / "train.tsv", tiny_texts.rows(60))
-    tiny_texts.write(folder / "test.tsv", tiny_texts.rows(12, seed=1))
-    return folder
-
-
-@pytest.fixture(scope="module")
-def blended(encoder_folder, data, tmp_path_factory):
-    task = made(encoder_folder, data)
+def blended(encoder_folder, few_texts, tmp_path_factory):
+    task = made(encoder_folder, few_texts)
     return train(task, tmp_path_factory.mktemp("blended") / "run", progress=False), task
 
 
@@ -81,15 +71,15 @@ def test_the_saved_model_has_no_softmax_and_is_what_was_measured(blended):
 
 
 def test_a_run_interrupted_within_and_after_the_blend_ends_as_an_uninterrupted_one(
-    blended, encoder_folder, data, tmp_path
+    blended, encoder_folder, few_texts, tmp_path
 ):
     class Stop(keras.callbacks.Callback):
-        def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        def on_train_batch_begin(self, batch, logs=None):
             if self.model.optimizer.iterations.numpy() == stop:
                 raise KeyboardInterrupt
 
-    def trained() -> RunFolder:
-        task = made(encoder_folder, data)
+    def trained():
+        task = made(encoder_folder, few_texts)
         return train(task, tmp_path / "run", progress=False, callbacks=[Stop()])
 
     stop = 3
@@ -98,11 +88,11 @@ def test_a_run_interrupted_within_and_after_the_blend_ends_as_an_uninterrupted_o
     assert [row["blend"] for row in RunFolder.open(tmp_path / "run").history()] == SHARES[:1]
     message = r"no checkpoint yet to make a model from: .* moving \(blend 0.5\)"
     with pytest.raises(UserError, match=message):
-        finish(tmp_path / "run", data, progress=False)
+        finish(tmp_path / "run", few_texts, progress=False)
     stop = 7
     with pytest.raises(KeyboardInterrupt):
         trained()
-    folder = finish(tmp_path / "run", data, progress=False)
+    folder = finish(tmp_path / "run", few_texts, progress=False)
     assert not any(isinstance(one, Start) for one in folder.load_model()._flatten_layers())
     best = min(row["val_loss"] for row in folder.history() if row["blend"] == 1)
     assert folder.metrics()["validation"]["loss"] == pytest.approx(best, abs=1e-6)
@@ -115,18 +105,20 @@ def test_a_run_interrupted_within_and_after_the_blend_ends_as_an_uninterrupted_o
     assert [row["blend"] for row in resumed.history()] == SHARES
 
 
-def test_a_checkpoint_of_the_time_of_the_blend_is_never_the_model(encoder_folder, data, tmp_path):
+def test_a_checkpoint_of_the_time_of_the_blend_is_never_the_model(
+    encoder_folder, few_texts, tmp_path
+):
     """Every checkpoint from the end of the blend on is made worse than the earlier ones."""
 
     class Worse(keras.callbacks.Callback):
-        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        def on_epoch_begin(self, epoch, logs=None):
             if epoch >= 1:
                 kernel = self.model.get_layer("logits").kernel
                 kernel.assign(
                     kernel + 10.0 * np.sin(np.arange(np.prod(kernel.shape))).reshape(kernel.shape)
                 )
 
-    task = made(encoder_folder, data, training__patience=1)
+    task = made(encoder_folder, few_texts, training__patience=1)
     folder = train(task, tmp_path / "run", progress=False, callbacks=[Worse()])
     rows = folder.history()
     # Patience counts from the first checkpoint that may be the model, so training goes on.
@@ -140,8 +132,8 @@ def test_a_checkpoint_of_the_time_of_the_blend_is_never_the_model(encoder_folder
 @pytest.mark.parametrize(
     "changed", [{"model__lora_rank": 2, "training__accumulate": 2}, {"model__frozen_layers": 2}]
 )
-def test_a_blend_with_what_limits_training(changed, encoder_folder, data, tmp_path):
-    task = made(encoder_folder, data, training__steps=4, **changed)
+def test_a_blend_with_what_limits_training(changed, encoder_folder, few_texts, tmp_path):
+    task = made(encoder_folder, few_texts, training__steps=4, **changed)
     folder = train(task, tmp_path / "run", progress=False)
     kinds = {type(layer).__name__ for layer in folder.load_model()._flatten_layers()}
     assert "MultiHeadCoDA" in kinds and "Start" not in kinds
@@ -150,8 +142,8 @@ def test_a_blend_with_what_limits_training(changed, encoder_folder, data, tmp_pa
 @pytest.mark.parametrize(
     "changed", [{"model__attention": "softmax"}, {"model__attention_start": "unchanged"}]
 )
-def test_softmax_and_another_start_have_nothing_to_move(changed, encoder_folder, data):
-    task = made(encoder_folder, data, **changed)
+def test_softmax_and_another_start_have_nothing_to_move(changed, encoder_folder, few_texts):
+    task = made(encoder_folder, few_texts, **changed)
     task.prepare()
     model = task.build_model()
     assert blends(model) == [] == task.callbacks(model)
@@ -160,7 +152,7 @@ def test_softmax_and_another_start_have_nothing_to_move(changed, encoder_folder,
 
 @pytest.mark.long
 @pytest.mark.usefixtures("in_this_process")
-def test_attentions_that_blend_in_are_compared(encoder_folder, data, tmp_path, run_cli):
+def test_attentions_that_blend_in_are_compared(encoder_folder, few_texts, tmp_path, run_cli):
     """With `quasiattn compare` on a user's own file."""
     settings = {
         **tiny_encoder.SETTINGS,
@@ -168,10 +160,9 @@ def test_attentions_that_blend_in_are_compared(encoder_folder, data, tmp_path, r
         "training.checkpoint_every": 1,
         "model.attention_start": "blend",
     }
-    sets = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
     code, out, error = run_cli(
-        *("compare", "classify", "--encoder", str(encoder_folder), *sets),
-        *("--data", str(data / "train.tsv"), "--to", str(tmp_path / "compared"), "--quiet"),
+        *("compare", "classify", "--encoder", str(encoder_folder), *tiny_mlu.arguments(settings)),
+        *("--data", str(few_texts / "train.tsv"), "--to", str(tmp_path / "compared"), "--quiet"),
         *("--attention", "coda", "--seeds", "1", "--rates", "0.003"),
     )
     assert code == 0, error
@@ -215,11 +206,11 @@ print(json.dumps({
 
 
 @pytest.mark.long
-def test_two_replicas_blend_as_one_device_does(encoder_folder, data, tmp_path):
+def test_two_replicas_blend_as_one_device_does(encoder_folder, few_texts, tmp_path):
     tests = Path(__file__).parents[1]
     paths = [str(one) for one in (tests.parent, tests, Path(__file__).parent)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    command = [sys.executable, "-c", MIRRORED, encoder_folder, data, tmp_path]
+    command = [sys.executable, "-c", MIRRORED, encoder_folder, few_texts, tmp_path]
     ended = warm.run(command, text=True, env=environment)
     assert ended.returncode == 0, ended.stderr
     told = json.loads(ended.stdout.splitlines()[-1])

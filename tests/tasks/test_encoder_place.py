@@ -1,6 +1,5 @@
 import socket
 import time
-from typing import Any
 
 import pytest
 
@@ -14,7 +13,7 @@ TRAIN = ("train", "classify", "--run", "run", "--data")
 
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch, tmp_path):
-    def refused(*_: Any, **__: Any) -> None:
+    def refused(*_, **__):
         raise OSError("Name or service not known")
 
     monkeypatch.setattr(socket, "create_connection", refused)
@@ -82,7 +81,7 @@ def test_without_keras_hub_the_extra_is_named(monkeypatch):
 
 @pytest.mark.usefixtures("has_hub")
 def test_the_search_of_an_address_that_takes_long_is_given_up(monkeypatch):
-    def slow(*_: Any, **__: Any) -> None:
+    def slow(*_, **__):
         time.sleep(1)
         raise OSError
 

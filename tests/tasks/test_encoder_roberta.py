@@ -50,9 +50,10 @@ def test_two_texts_have_two_ends_between_them(name, place, request):
     assert task.serving_signature(task.build_model()).joined == 4
 
 
+@pytest.mark.long
 def test_it_exports_without_its_place_and_any_text_is_answered(place, texts_data, tmp_path):
     copy = shutil.copytree(place, tmp_path / "place")
-    steps = {"training__steps": 4, "training__checkpoint_every": 2}
+    steps = {"training__steps": 2, "training__checkpoint_every": 1}
     task = tiny_encoder.make(texts_data, "classify", copy, **steps)
     train(task, tmp_path / "run", progress=False)
     shutil.rmtree(copy)

@@ -4,11 +4,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tiny_mlu
-import tiny_pairs
-import tiny_reading
-import tiny_sequences
-import tiny_texts
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab import tasks
@@ -34,16 +29,15 @@ OLD_NAMES = {
 
 
 @pytest.fixture(scope="module")
-def made(texts_data, pairs_data, rank_data, reading_data, sequences_data, mlu_data):
+def made(tiny_task, texts_data):
     """Return a tiny version of every task, by name."""
+    own = {"data__validation": str(texts_data / "test.tsv")}
     return {
-        "classify": tiny_texts.make(texts_data, data__validation=str(texts_data / "test.tsv")),
-        "pairs": tiny_pairs.make(pairs_data, "pairs", "siamese_both"),
-        "rank": tiny_pairs.make(rank_data, "rank", "siamese_both"),
-        "read": tiny_reading.make(reading_data, "attention_flow"),
-        "translate": tiny_sequences.make(sequences_data),
-        "programs": tiny_sequences.make(sequences_data, "programs"),
-        "mlu": tiny_mlu.make(mlu_data),
+        "classify": tiny_task("classify", "bilstm_gated", **own),
+        "pairs": tiny_task("pairs", "siamese_both"),
+        "rank": tiny_task("rank", "siamese_both"),
+        "read": tiny_task("read", "attention_flow"),
+        **{name: tiny_task(name) for name in ("translate", "programs", "mlu")},
     }
 
 
@@ -52,7 +46,7 @@ def measured(made):
     """Measure a task's untrained model on a few validation examples."""
     found: dict[str, tuple[Any, Measured]] = {}
 
-    def of(name: str) -> tuple[Any, Measured]:
+    def of(name):
         if name not in found:
             task = made[name]
             task.prepare()

@@ -1,6 +1,5 @@
 import collections
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ import tiny_mlu
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab import tasks
 from keras_quasiattn.lab.data import split_of
-from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.training import RunFolder
 
 MODELS = ("coda", "softmax", "universal", "universal_coda")
@@ -22,7 +20,7 @@ def trained(mlu_run, mlu_data):
     return folder.task(mlu_data), folder.load_model()
 
 
-def check_kinds(task: Task, figures: dict[str, Any], examples: list[dict[str, Any]]) -> None:
+def check_kinds(task, figures, examples):
     """Remove `by_kind` from the metrics; check that its shares make up the accuracy."""
     by_kind = figures.pop("by_kind")
     sizes = collections.Counter(task.grammar.parse(row["expression"]).kind for row in examples)
@@ -118,7 +116,7 @@ def test_paper_has_the_size_of_tensor2tensor_and_the_demo_half_its_width():
 
 
 def test_batches_depend_only_on_seed_and_step(mlu_data):
-    def sources(task: Task, first_step: int, batches: int) -> list[Any]:
+    def sources(task, first_step, batches):
         return [
             x["source"].numpy().tolist() for x, _, _ in task.training_data(first_step).take(batches)
         ]

@@ -1,21 +1,16 @@
 import time
-from typing import Any
 
 import numpy as np
 import pytest
 import tiny_sequences
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.tasks import Task, get
+from keras_quasiattn.lab.tasks import get
 
 # With `reduce`, lambda1's `self`, brackets and division: programs of a poorly trained model.
 FAILING = [
-    "[ invoke1 [ lambda1 [ self arg1 ] ] a ]",
-    "[ / a 0 ]",
-    "[ + a 1",
-    "[ + a 1 ] ]",
-    "",
-    "[ unknown a ]",
+    *("[ invoke1 [ lambda1 [ self arg1 ] ] a ]", "[ / a 0 ]", "[ + a 1", "[ + a 1 ] ]"),
+    *("", "[ unknown a ]"),
 ]
 
 
@@ -31,7 +26,7 @@ def task(folder):
     return made
 
 
-def answering(task: Task, programs: list[str], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def answering(task, programs, monkeypatch):
     """Return the metrics of a model that answers the first training texts with these programs."""
     rows = [{"answer": program.encode(), "log_probability": 0.0} for program in programs]
     monkeypatch.setattr(type(task), "_answers", lambda self, model, texts: rows)

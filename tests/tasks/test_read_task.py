@@ -1,7 +1,6 @@
 """The task `read`, from files to answers with their positions."""
 
 import json
-from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ import tiny_reading
 import without_keras
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.tasks import Task, read_presets
+from keras_quasiattn.lab.tasks import read_presets
 from keras_quasiattn.lab.training import RunFolder, train
 from keras_quasiattn.serving import export
 
@@ -31,11 +30,11 @@ def prepared(folder):
     return task
 
 
-def pointing_at(task: Task, word: str) -> Any:
+def pointing_at(task, word):
     """Return a stand-in for a model, which points at a word wherever it occurs."""
     number = task.tokenizer.vocabulary.index(word)
 
-    def logits(inputs: dict[str, tf.Tensor], training: bool) -> tf.Tensor:
+    def logits(inputs, training):
         assert not training and inputs["passage"].shape[1:] == inputs["passage_forms"].shape[1:]
         found = tf.where(inputs["passage"] == number, 9.0, 0.0)
         return tf.stack([tf.where(inputs["passage"] == 0, -1e9, found)] * 2, axis=-1)
@@ -43,7 +42,7 @@ def pointing_at(task: Task, word: str) -> Any:
     return logits
 
 
-def answers_of(task: Task, word: str, *passages: str) -> dict[str, Any]:
+def answers_of(task, word, *passages):
     (answer,) = task.predict(pointing_at(task, word), ["\t".join([QUESTION, *passages])])
     return answer
 

@@ -81,8 +81,8 @@ def test_thousands_of_passages_are_read_a_few_at_a_time():
     largest = []
 
     @tf.function
-    def run() -> tf.Tensor:
-        def read(some: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+    def run():
+        def read(some, rows):
             largest.append(tf.py_function(lambda x: seen.append(len(x)) or 0, [some], tf.int64))
             with tf.control_dependencies(largest[-1:]):
                 number = tf.strings.to_number(

@@ -1,6 +1,5 @@
 import dataclasses
 import json
-from typing import Any
 
 import pytest
 import tensorflow
@@ -39,7 +38,7 @@ class Sums(Task):
 Sums.__abstractmethods__ = frozenset()  # only the interface is tested here
 
 
-def make(preset: str = "demo", model: str = "coda", seed: int = 1, **overrides: Any) -> Task:
+def make(preset="demo", model="coda", seed=1, **overrides):
     dotted = {name.replace("__", "."): value for name, value in overrides.items()}
     return Sums(preset=preset, model=model, seed=seed, data_dir="data", overrides=dotted)
 

@@ -2,8 +2,6 @@
 
 import json
 import shutil
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +9,6 @@ import tensorflow as tf
 import tiny_texts
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.text import TEXT_VERSION, count_words, ranked_words, vocabulary_text
 from keras_quasiattn.lab.training import RunFolder, train
 from keras_quasiattn.lab.tuning.search import _continue_from
@@ -32,14 +29,14 @@ def data(tmp_path_factory):
     return folder
 
 
-def made_run(path: Path, task: Task) -> RunFolder:
+def made_run(path, task):
     task.prepare()
     run = RunFolder.create(path, task, options={})
     run.write_assets(task)
     return run
 
 
-def as_before(run: RunFolder, task: Any) -> RunFolder:
+def as_before(run, task):
     """Rewrite the run as a version without the record would have."""
     counts = count_words(task._training_texts(), "words", 1)
     words = ranked_words(counts, size=task.options.data["vocabulary_size"])
@@ -48,7 +45,7 @@ def as_before(run: RunFolder, task: Any) -> RunFolder:
     return run
 
 
-def words_of(task: Any, text: str = TYPESET) -> list[str]:
+def words_of(task, text=TYPESET):
     (row,) = task.tokenizer.split(tf.constant([text])).to_list()
     assert (task._token_ids(tf.constant([text])).to_tensor().numpy() > 1).all()
     return [word.decode() for word in row]

@@ -1,5 +1,3 @@
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
@@ -165,13 +163,12 @@ def test_ten_thousand_words_are_one_line_and_lose_their_tail_when_served(trained
     assert served["answer"].numpy()[0] == served["answer"].numpy()[1]
 
 
-@pytest.mark.parametrize("text", ["犬が", "كلب", "\U0001f415", "\udcff", "dog \x00 dog"])
-def test_any_script_has_an_answer(text, trained):
+def test_any_script_has_an_answer(trained):
     task, model = trained
-    (row,) = task.predict(model, [text])
-    assert np.isfinite([row["log_probability"], row["score"]]).all() and isinstance(
-        row["answer"], str
-    )
+    texts = ["犬が", "كلب", "\U0001f415", "\udcff", "dog \x00 dog"]
+    for row in task.predict(model, texts):
+        assert np.isfinite([row["log_probability"], row["score"]]).all()
+        assert isinstance(row["answer"], str)
 
 
 REPRESENTATIVE = ("transformer_coda", "seq2seq_attention")
@@ -267,7 +264,7 @@ def test_a_corpus_is_read_in_both_directions(tmp_path):
         for language in ("en", "de"):
             (manual / f"{split}.{language}").write_text(f"{split} {language}\n\nlast {language}\n")
 
-    def read(**languages: str) -> Any:
+    def read(**languages):
         settings = {f"data.{side}": language for side, language in languages.items()}
         task = get("translate")(
             preset="multi30k", model="transformer", seed=0, data_dir=tmp_path, overrides=settings

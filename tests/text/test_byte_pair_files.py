@@ -1,5 +1,4 @@
 import json
-from pathlib import Path
 
 import pytest
 import tiny_encoder
@@ -8,7 +7,7 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.text.byte_pair_tokenizer import read_byte_pairs
 
 
-def written(folder: Path) -> tuple[Path, Path]:
+def written(folder):
     ids, merges = tiny_encoder.byte_pairs()
     vocabulary, file = folder / "vocab.json", folder / "merges.txt"
     vocabulary.write_text(json.dumps(ids, indent=0), encoding="utf-8")

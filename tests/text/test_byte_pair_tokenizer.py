@@ -1,11 +1,10 @@
 import json
 import random
 import re
-from typing import Any
 
 import pytest
 import tensorflow as tf
-from test_encoder_tokenizer import generated, real
+from test_encoder_tokenizer import generated, real, texts_to_read
 
 from keras_quasiattn.lab.text.byte_pair_tokenizer import BytePairTokenizer, byte_characters
 
@@ -32,7 +31,7 @@ def model():
     return made
 
 
-def parts(model: Any) -> tuple[dict[str, int], list[str]]:
+def parts(model):
     """Return the ids by piece, after the special ones, and the merges."""
     learned = json.loads(model.to_str())["model"]
     pieces = [*SPECIAL, *sorted(learned["vocab"], key=learned["vocab"].get)]
@@ -40,18 +39,18 @@ def parts(model: Any) -> tuple[dict[str, int], list[str]]:
     return {piece: number for number, piece in enumerate(pieces)}, merges
 
 
-def ours(ids: dict[str, int], merges: list[str]) -> BytePairTokenizer:
+def ours(ids, merges):
     pieces = list(ids)
     pieces[0], pieces[1] = pieces[1], pieces[0]
     return BytePairTokenizer(pieces, merges)
 
 
-def pieces_of(tokenizer: BytePairTokenizer, texts: list[str]) -> list[list[str]]:
+def pieces_of(tokenizer, texts):
     rows = tokenizer.split(tf.constant(texts)).to_list()
     return [[piece.decode() for piece in row] for row in rows]
 
 
-def compare(model: Any, texts: list[str]) -> None:
+def compare(model, texts):
     keras_hub = pytest.importorskip("keras_hub")
     ids, merges = parts(model)
     found = pieces_of(ours(ids, merges), texts)
@@ -75,16 +74,9 @@ def compare(model: Any, texts: list[str]) -> None:
         assert pieces == [names[number] for number in row], text
 
 
-def test_ids_equal_roberta_and_keras_hub(model):
-    compare(model, [*ODD, *real()[::100], *generated(60)])
-
-
-@pytest.mark.long
-def test_ids_equal_roberta_and_keras_hub_on_10_000_texts(model):
-    lines = real()
-    texts = [*ODD, *lines, *generated(max(10_000 - len(lines), 5000))]
-    assert len(texts) >= 10_000
-    compare(model, texts)
+@pytest.mark.parametrize("count", [100, pytest.param(10_000, marks=pytest.mark.complete)])
+def test_ids_equal_roberta_and_keras_hub(count, model):
+    compare(model, [*ODD, *texts_to_read(count)])
 
 
 def test_no_text_gives_a_special_token_and_any_bytes_are_read(model):

@@ -25,11 +25,11 @@ TEXTS = [
 ]
 
 
-def clean(name: str, text: str | bytes) -> str:
+def clean(name, text):
     return CLEANINGS[name](tf.constant([text])).numpy()[0].decode()
 
 
-def harvardnlp(string: str) -> str:
+def harvardnlp(string):
     """Apply `clean_str` as published."""
     string = re.sub(r"[^A-Za-z0-9(),!?\'\`]", " ", string)
     for clitic in ("'s", "'ve", "n't", "'re", "'d", "'ll"):
@@ -39,7 +39,7 @@ def harvardnlp(string: str) -> str:
     return re.sub(r"\s{2,}", " ", string).strip().lower()
 
 
-def harvardnlp_treebank(string: str) -> str:
+def harvardnlp_treebank(string):
     """Apply `clean_str_sst` as published."""
     string = re.sub(r"[^A-Za-z0-9(),!?\'\`]", " ", string)
     return re.sub(r"\s{2,}", " ", string).strip().lower()

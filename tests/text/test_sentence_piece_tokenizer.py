@@ -14,12 +14,8 @@ TEXTS = [
     'A brown dog runs on the grass, and a man says: "Stop!"',
 ] * 5
 UNSEEN = [
-    "世界 Привет",
-    "Nguyễn 👩\u200d👧",
-    "<pad> </s> <0x41> [UNK]",
-    "½ ﬁ \ufffd",
-    "(a)  b",
-    "ÅBC xyz 0123",
+    *("世界 Привет", "Nguyễn 👩\u200d👧", "<pad> </s> <0x41> [UNK]", "½ ﬁ \ufffd"),
+    *("(a)  b", "ÅBC xyz 0123"),
 ]
 
 
@@ -28,7 +24,7 @@ def tokenizer():
     return SentencePieceTokenizer(learn_sentence_pieces(TEXTS, size=360))
 
 
-def back(tokenizer: SentencePieceTokenizer, texts: list[str | bytes]) -> list[str]:
+def back(tokenizer, texts):
     ids = tokenizer.tokenize(tf.constant(texts, tf.string))
     return [text.decode() for text in tokenizer.detokenize(ids).numpy()]
 

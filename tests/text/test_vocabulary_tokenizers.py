@@ -121,12 +121,8 @@ def test_learned_subwords_cover_what_they_learned_from():
 # Words with their positions.
 SPAN_VOCABULARY = ["[PAD]", "[UNK]", "the"]
 TEXTS = [
-    "The tower: 24–10, isn't it?",
-    "",
-    " \t\n ",
-    "Él comió «pan» à Zürich. 日本語 наш\u00a0дом",
-    "a\u0301 e\u200bf \U0001f600!",
-    b"caf\xe9 \xff noir",
+    *("The tower: 24–10, isn't it?", "", " \t\n ", "Él comió «pan» à Zürich. 日本語 наш\u00a0дом"),
+    *("a\u0301 e\u200bf \U0001f600!", b"caf\xe9 \xff noir"),
 ]
 
 

@@ -1,7 +1,6 @@
 import gzip
 import re
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from keras_quasiattn.lab.text import embedding_matrix, read_word_vectors
 GLOVE = "the 0.1 -0.2 3e-1\n. . . 1 2 3\nfilm 4 5 6\nrest of it 7 8 9\n"
 
 
-def write_arrays(file: Path, words: list[str], vectors: np.ndarray) -> Path:
+def write_arrays(file, words, vectors):
     np.savez(file, words=np.frombuffer("\n".join(words).encode(), np.uint8), vectors=vectors)
     return file
 

@@ -1,6 +1,4 @@
 import json
-from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
@@ -26,7 +24,7 @@ def model():
     return model
 
 
-def drawn(folder: Path) -> dict[str, Any]:
+def drawn(folder):
     (file,) = (folder / "tensorboard" / "attention").iterdir()
     events = EventAccumulator(str(file), size_guidance={"tensors": 0})
     events.Reload()
@@ -46,7 +44,7 @@ def test_counts_are_those_of_the_scores_at_real_pairs(model):
 
 
 def test_figures_of_every_epoch_reach_tensorboard_and_the_file(model, tmp_path):
-    def fit(start: int, epochs: int) -> None:
+    def fit(start, epochs):
         callback = AttentionSummaries(tmp_path, IDS, steps_per_epoch=10, start=start)
         model.fit(
             IDS,

@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import keras
 import numpy as np
 import pytest
@@ -10,14 +8,14 @@ from keras_quasiattn.lab.training.checkpoints import Checkpoints, average
 from keras_quasiattn.lab.training.replicas import ReplicaLossScaleOptimizer
 
 
-def build(path: Path, **overrides: int) -> tuple[keras.Model, keras.optimizers.Optimizer]:
+def build(path, **overrides):
     model = toy_task.make(path, **overrides).build_model()
     optimizer = ReplicaLossScaleOptimizer(keras.optimizers.Adam())
     optimizer.build(model.trainable_variables)
     return model, optimizer
 
 
-def fill(variables: list[keras.Variable], value: int) -> None:
+def fill(variables, value):
     for number, variable in enumerate(variables):
         variable.assign(np.full(variable.shape, value + number))
 
@@ -28,11 +26,7 @@ def test_every_variable_comes_back(tmp_path):
     everything = [*model.variables, *optimizer.variables]
     names = " ".join(variable.path for variable in everything)
     for part in (
-        "seed_generator_state",
-        "moving_variance",
-        "momentum",
-        "iteration",
-        "dynamic_scale",
+        *("seed_generator_state", "moving_variance", "momentum", "iteration", "dynamic_scale"),
     ):
         assert part in names
     fill(everything, 3)

@@ -1,8 +1,5 @@
 """A run can be ended early, and given more or fewer updates."""
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 import toy_task
@@ -15,15 +12,15 @@ from keras_quasiattn.lab.training.checkpoints import CheckpointCallback, Checkpo
 OPTIONS = {"training__average_checkpoints": 2, "model__batch_normalization": False}
 
 
-def made(folder: Path, steps: int, **changed: Any) -> toy_task.ToyTask:
+def made(folder, steps, **changed):
     return toy_task.make(folder, training__steps=steps, **{**OPTIONS, **changed})
 
 
-def weights(run: Path) -> list[np.ndarray]:
+def weights(run):
     return RunFolder.open(run).load_model().get_weights()
 
 
-def assert_same(run: Path, other: Path) -> None:
+def assert_same(run, other):
     for left, right in zip(weights(run), weights(other), strict=True):
         np.testing.assert_array_equal(left, right)
     first, second = (RunFolder.open(one) for one in (run, other))
@@ -37,8 +34,8 @@ def stop_before(monkeypatch):
     """End a training with Control-C when an epoch begins."""
     begin = CheckpointCallback.on_epoch_begin
 
-    def stop(task: Any, run: Path, epoch: int) -> None:
-        def interrupted(self: Any, number: int, logs: Any = None) -> None:
+    def stop(task, run, epoch):
+        def interrupted(self, number, logs=None):
             if number == epoch:
                 raise KeyboardInterrupt
             begin(self, number, logs)
@@ -136,7 +133,7 @@ def test_a_finished_run_without_its_data_keeps_its_model(tmp_path, monkeypatch):
     run = tmp_path / "run"
     train(made(tmp_path, 8), run, progress=False)
 
-    def fail(self: Any) -> None:
+    def fail(self):
         raise UserError("no data")
 
     monkeypatch.setattr(toy_task.ToyTask, "prepare", fail)
@@ -165,7 +162,7 @@ def test_a_run_of_before_an_option_existed_goes_on(tmp_path):
 
 
 def test_a_failed_start_left_an_empty_folder(tmp_path, monkeypatch):
-    def fail(self: Any) -> None:
+    def fail(self):
         raise failure
 
     monkeypatch.setattr(toy_task.ToyTask, "prepare", fail)

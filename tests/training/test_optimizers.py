@@ -1,8 +1,5 @@
 """Training with the caller's optimizer and callbacks, recorded in the run folder."""
 
-from pathlib import Path
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
@@ -19,24 +16,24 @@ SHORT = {"training__steps": 12, "training__average_checkpoints": 1}
 class Seen(keras.callbacks.Callback):
     """Record the ends of epochs; stop or kill training after some of them."""
 
-    def __init__(self, stop: int = 99, kill: int = 99) -> None:
+    def __init__(self, stop=99, kill=99):
         super().__init__()
         self.stop, self.kill, self.epochs = stop, kill, []
 
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+    def on_epoch_begin(self, epoch, logs=None):
         if epoch == self.kill:
             raise KeyboardInterrupt
 
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+    def on_epoch_end(self, epoch, logs=None):
         self.epochs.append(epoch)
         self.model.stop_training = epoch + 1 >= self.stop
 
 
-def momentum(schedule: Any) -> keras.optimizers.Optimizer:
+def momentum(schedule):
     return keras.optimizers.SGD(schedule, momentum=0.9)
 
 
-def run(folder: Path, *callbacks: Any, optimizer: Any = momentum, **options: Any) -> RunFolder:
+def run(folder, *callbacks, optimizer=momentum, **options):
     task = toy_task.make(folder.parent / "data", model="dense", **{**SHORT, **options})
     return train(task, folder, progress=False, optimizer=optimizer, callbacks=callbacks)
 
@@ -114,12 +111,12 @@ def test_what_is_no_callback_is_refused(tmp_path):
         run(tmp_path / "run", keras.callbacks.EarlyStopping)
 
 
-def _settings(**changed: Any) -> TrainingSettings:
+def _settings(**changed):
     usual = {"steps": 8, "batch_size": 4, "learning_rate": 0.1, "warmup_steps": 0}
     return TrainingSettings(**{**usual, "checkpoint_every": 8, "schedule": "constant", **changed})
 
 
-def _stepped(settings: TrainingSettings, gradients: list[float], factor: float = 1) -> list[float]:
+def _stepped(settings, gradients, factor=1):
     """Return the values of two weights, from 0, after updates with these gradients.
 
     `factor` changes the first one's rate.

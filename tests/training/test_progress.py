@@ -4,7 +4,6 @@ import dataclasses
 import io
 import time
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -18,7 +17,7 @@ SETTINGS = TrainingSettings(
 
 
 class Terminal(io.StringIO):
-    def isatty(self) -> bool:
+    def isatty(self):
         return True
 
 
@@ -29,9 +28,7 @@ def clock(monkeypatch):
     return now
 
 
-def train(
-    clock: Any, stream: io.StringIO, start: int = 0, settings: TrainingSettings = SETTINGS
-) -> list[str]:
+def train(clock, stream, start=0, settings=SETTINGS):
     """Return the lines about a training at 50 updates a second, after 9 s of compilation."""
     reports = TrainingProgress(Progress(True, stream), settings, start)
     reports.on_train_begin()
@@ -63,12 +60,8 @@ def test_a_line_now_and_then_between_checkpoints(clock, monkeypatch):
     monkeypatch.setattr(module, "_EVERY", {True: 0.5, False: 4.0})
     lines = train(clock, io.StringIO(), start=500)
     assert [line.partition(";")[0].partition(":")[0] for line in lines] == [
-        "update 501 of 1,250",
-        "update 702 of 1,250",
-        "update 903 of 1,250",
-        "update 1,000 of 1,250",
-        "update 1,201 of 1,250",
-        "update 1,250 of 1,250",
+        *("update 501 of 1,250", "update 702 of 1,250", "update 903 of 1,250"),
+        *("update 1,000 of 1,250", "update 1,201 of 1,250", "update 1,250 of 1,250"),
     ]
     assert lines[1].endswith("; 50 updates a second, 11 s left")
 

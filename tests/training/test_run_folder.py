@@ -1,6 +1,5 @@
 import json
 import os
-from pathlib import Path
 
 import pytest
 import toy_task
@@ -13,7 +12,7 @@ OPTIONS = {"policy": "float32"}
 NO_PROCESS = 2**22 + 1  # above what Linux gives
 
 
-def left_by(process: int, folder: Path, name: str) -> Path:
+def left_by(process, folder, name):
     """Return the temporary path to which a process of this machine writes a file."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("os.getpid", lambda: process)
@@ -169,7 +168,7 @@ def test_two_trainings_that_start_together_both_believed_to_have_begun_the_run(
 ):
     task, outcomes = toy_task.make(tmp_path), []
 
-    def prepare() -> None:
+    def prepare():
         with pytest.raises(UserError, match="another process is training in") as refused:
             train(task, tmp_path / "run", progress=False)
         outcomes.append(refused)

@@ -7,7 +7,7 @@ from keras_quasiattn.lab.tasks import TrainingSettings
 from keras_quasiattn.lab.training.optimizers import WarmupSchedule, made_optimizer
 
 
-def rate(schedule: WarmupSchedule, update: int) -> float:
+def rate(schedule, update):
     return float(schedule(update - 1))
 
 

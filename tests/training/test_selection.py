@@ -1,6 +1,5 @@
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,11 +21,11 @@ SETTINGS = {
 BEST = {"training__average_checkpoints": 1, "training__select": "accuracy"}
 
 
-def settings(**changed: Any) -> TrainingSettings:
+def settings(**changed):
     return TrainingSettings(**{**SETTINGS, **changed})
 
 
-def history(*accuracies: float) -> list[dict[str, float]]:
+def history(*accuracies):
     return [
         {
             "step": 4 * (number + 1),

@@ -4,7 +4,6 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import warm
@@ -12,7 +11,7 @@ import warm
 SCRIPT = Path(__file__).with_name("train_mirrored.py")
 
 
-def told(folder: Path, part: str) -> dict[str, Any]:
+def told(folder, part):
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(SCRIPT.parent), str(SCRIPT.parents[2])]),

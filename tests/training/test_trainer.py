@@ -1,7 +1,6 @@
 import json
 import os
 from types import SimpleNamespace
-from typing import Any
 
 import keras
 import numpy as np
@@ -74,7 +73,7 @@ def test_figures_are_those_of_the_finished_model(trained, tmp_path):
 def test_a_finished_run_in_a_folder_that_cannot_be_written_was_an_error(
     trained, capsys, monkeypatch
 ):
-    def refuse(*_: Any, **__: Any) -> None:
+    def refuse(*_, **__):
         raise PermissionError("read-only")
 
     monkeypatch.setattr("keras_quasiattn.lab.training.run_folder.locked", refuse)

@@ -6,12 +6,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+import tiny_mlu
 import tiny_texts
 
 from benchmarks.workers import cluster_environments
@@ -23,7 +22,7 @@ SCRIPT = Path(__file__).with_name("train_worker.py")
 SECONDS = 300
 
 
-def start(arguments: Sequence[str], workers: int, **conditions: Any) -> list[subprocess.Popen[str]]:
+def start(arguments, workers, **conditions):
     """Start the same command in processes that are configured as one cluster."""
     asked = json.dumps(
         {"arguments": [*arguments, "--strategy=multi-worker", "--quiet"], **conditions}
@@ -41,7 +40,7 @@ def start(arguments: Sequence[str], workers: int, **conditions: Any) -> list[sub
     ]
 
 
-def ends(processes: Sequence[subprocess.Popen[str]]) -> list[tuple[int, str]]:
+def ends(processes):
     """Return the exit codes, and the last lines on standard error."""
     ended = []
     for process in processes:
@@ -53,25 +52,14 @@ def ends(processes: Sequence[subprocess.Popen[str]]) -> list[tuple[int, str]]:
     return ended
 
 
-def command(
-    folder: Path, name: str, model: str, policy: str = "float32", **changed: Any
-) -> list[str]:
+def command(folder, name, model, policy="float32", **changed):
     settings = tiny_texts.overrides(folder, model, **changed)
-    return [
-        *(
-            "train",
-            "classify",
-            "--preset=own",
-            f"--model={model}",
-            "--seed=3",
-            f"--policy={policy}",
-        ),
-        *(f"--run={folder / name}", f"--data-dir={folder / 'data'}"),
-        *(f"--set={option}={value}" for option, value in settings.items()),
-    ]
+    words = f"train classify --preset=own --model={model} --seed=3 --policy={policy}"
+    places = (f"--run={folder / name}", f"--data-dir={folder / 'data'}")
+    return [*words.split(), *places, *tiny_mlu.arguments(settings)]
 
 
-def largest_difference(one: Path, other: Path) -> float:
+def largest_difference(one, other):
     models = [RunFolder.open(path, finished=True).load_model() for path in (one, other)]
     pairs = zip(*(model.trainable_variables for model in models), strict=True)
     return max(float(np.abs(left.numpy() - right.numpy()).max()) for left, right in pairs)

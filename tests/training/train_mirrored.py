@@ -55,7 +55,7 @@ def largest_difference(one: RunFolder, other: RunFolder) -> float:
 
 
 def stopped_and_resumed(name: str) -> RunFolder:
-    def stop(self: CheckpointCallback, batch: int, logs: Any = None) -> None:
+    def stop(self, batch, logs=None):
         if self.model.optimizer.iterations.numpy() == 10:
             raise KeyboardInterrupt
 
@@ -77,7 +77,7 @@ def overflow_on_the_second_replica(
         optimizer = optimizer_class(keras.optimizers.SGD(1.0), initial_scale=8.0)
         optimizer.build([weight])
 
-    def update() -> None:
+    def update():
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
         optimizer.apply([tf.where(tf.equal(replica, 1), np.inf, 8.0)], [weight])
 
@@ -92,7 +92,7 @@ def noise_of_the_replicas() -> list[list[list[float]]]:
     with strategy.scope():
         model = keras.Sequential([keras.Input((32,)), keras.layers.Dropout(0.5, seed=1)])
 
-    def draw() -> list[list[float]]:
+    def draw():
         left = strategy.run(tf.function(lambda: model(ones, training=True)))
         return [values.numpy()[0].tolist() for values in strategy.experimental_local_results(left)]
 
@@ -110,7 +110,7 @@ def clipped_updates(optimizer_class: type[keras.optimizers.Optimizer]) -> float:
         optimizer = optimizer_class(1e3, beta_1=0.0, beta_2=0.0, epsilon=1e3, global_clipnorm=1.0)
         optimizer.build([weight])
 
-    def update() -> None:
+    def update():
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
         optimizer.apply([tf.where(tf.equal(replica, 1), -5.0, 3.0)], [weight])
 

@@ -9,7 +9,6 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import toy_task
@@ -24,7 +23,7 @@ def die() -> None:
 
 
 def kill_at_step(last: int) -> None:
-    def on_train_batch_end(self: CheckpointCallback, batch: int, logs: Any = None) -> None:
+    def on_train_batch_end(self, batch, logs=None):
         if self.model.optimizer.iterations.numpy() == last:
             die()
 
@@ -34,7 +33,7 @@ def kill_at_step(last: int) -> None:
 def kill_in_half(name: str) -> None:
     savez = np.savez
 
-    def half(stream: Any, **arrays: Any) -> None:
+    def half(stream, **arrays):
         whole = io.BytesIO()
         savez(whole, **arrays)
         if name not in stream.name:
@@ -50,7 +49,7 @@ def kill_in_half(name: str) -> None:
 def kill_when_whole(name: str) -> None:
     replace = os.replace
 
-    def killing(source: Path, target: Path) -> None:
+    def killing(source, target):
         if target.name == name:
             die()
         replace(source, target)

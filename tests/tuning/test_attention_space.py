@@ -1,8 +1,5 @@
 """KerasTuner chooses the attention of a user's own model, without tasks."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import keras
 import keras_tuner
 import numpy as np
@@ -15,9 +12,7 @@ from keras_quasiattn.models import swap_attention
 from keras_quasiattn.tuning import choose_attention
 
 
-def declared(
-    attention: Any = None, values: Mapping[str, Any] | None = None, **options: Any
-) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+def declared(attention=None, values=None, **options):
     hp = keras_tuner.HyperParameters()
     hp.values.update(values or {})
     choice = choose_attention(hp, attention, **options)
@@ -76,7 +71,7 @@ def test_the_choice_fits_a_swap_as_it_fits_a_block(name):
 def test_a_tuner_searches_the_attention_of_a_model(tmp_path):
     x = np.random.default_rng(0).normal(size=(8, 3, 4)).astype("float32")
 
-    def build(hp: keras_tuner.HyperParameters) -> keras.Model:
+    def build(hp):
         states = keras.Input((3, 4))
         blocks = [
             TransformerEncoder(4, 2, **choose_attention(hp, ["softmax", "sigmoid"], name=name))

@@ -268,11 +268,7 @@ def test_errors_of_functions(program, inputs, complaint):
 def test_inputs_are_never_changed():
     inputs = {"a": [3, 1, 2], "w": ["b", "a"]}
     for program in (
-        "[ sort a ]",
-        "[ append a 1 ]",
-        "[ reverse w ]",
-        "[ tail a ]",
-        "[ slice a 0 10 ]",
+        *("[ sort a ]", "[ append a 1 ]", "[ reverse w ]", "[ tail a ]", "[ slice a 0 10 ]"),
     ):
         call(program, **inputs)
     assert inputs == {"a": [3, 1, 2], "w": ["b", "a"]}

@@ -12,34 +12,24 @@ def _words(text):
 
 # Two published records.
 DIGITS = {
-    "funcs": [],
+    "funcs": [], "tags": [], "nodes": ["l1_recursive_digits"],
+    "text": _words(
+        "given a number a , find how many times you can replace a with sum of its digits "
+        "before it becomes a single digit number"
+    ),
+    "args": {"a": "int"}, "return_type": "int",
+    "short_tree": [
+        "invoke1",
+        ["lambda1", ["if", ["==", ["len", ["digits", "arg1"]], "1"], "0",
+                     ["+", "1", ["self", ["reduce", ["digits", "arg1"], "0", "+"]]]]],
+        "a",
+    ],
     "tests": [
         {"output": output, "input": {"a": number}}
         for number, output in [
             (5, 0), (20, 1), (28, 2), (13, 1), (27, 1), (13, 1), (20, 1), (8, 0), (8, 0), (4, 0)
         ]
     ],
-    "short_tree": [
-        "invoke1",
-        [
-            "lambda1",
-            [
-                "if",
-                ["==", ["len", ["digits", "arg1"]], "1"],
-                "0",
-                ["+", "1", ["self", ["reduce", ["digits", "arg1"], "0", "+"]]],
-            ],
-        ],
-        "a",
-    ],
-    "tags": [],
-    "text": _words(
-        "given a number a , find how many times you can replace a with sum of its digits "
-        "before it becomes a single digit number"
-    ),
-    "return_type": "int",
-    "args": {"a": "int"},
-    "nodes": ["l1_recursive_digits"],
 }  # fmt: skip
 ODD = {
     "text": _words("consider an array of numbers a , compute elements of a that are odd"),

@@ -1,8 +1,6 @@
 """Which runs of a report share a curve and a name."""
 
 import warnings
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,16 +12,16 @@ ROW = {"step": 1, "mean": 1.0, "least": 0.9, "largest": 1.1}
 
 
 def run(
-    folder: Path,
-    name: str,
+    folder,
+    name,
     *,
-    seed: int = 0,
-    model: str = "bilstm_gated",
-    data: str = "a.tsv sha256:1",
-    version: str = "0.1.0",
-    loss: float = 1.0,
-    **options: Any,
-) -> RunFolder:
+    seed=0,
+    model="bilstm_gated",
+    data="a.tsv sha256:1",
+    version="0.1.0",
+    loss=1.0,
+    **options,
+):
     made = RunFolder(
         folder / name,
         {

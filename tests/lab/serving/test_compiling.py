@@ -1,7 +1,5 @@
 """Exports that XLA compiles: padding to buckets, requests that compile them, rejections."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -19,7 +17,7 @@ from keras_quasiattn.serving.xla_buckets import Buckets, CompiledModel
 class Pairs:
     """A stand-in for a model, which returns the lengths of its texts."""
 
-    def explain(self, first: tf.Tensor, second: tf.Tensor) -> dict[str, tf.Tensor]:
+    def explain(self, first, second):
         both = first[:, :, None] * second[:, None, :]
         return {
             "sums": tf.reduce_sum(first, 1),
@@ -28,12 +26,12 @@ class Pairs:
             "seen": tf.shape(first)[None],
         }
 
-    def __call__(self, inputs: dict[str, tf.Tensor], training: bool) -> tf.Tensor:
+    def __call__(self, inputs, training):
         assert not training
         return inputs["second"] - tf.reduce_sum(inputs["first"], 1, keepdims=True)
 
 
-def sent(function: Any, *shapes: tuple[int, int]) -> tuple[list[np.ndarray], Any]:
+def sent(function, *shapes):
     """Return random ids of these shapes, and the answer of a graph with unknown sizes."""
     ids = [np.random.default_rng(0).integers(1, 9, shape).astype("int32") for shape in shapes]
     graph = tf.function(function, input_signature=[tf.TensorSpec((None, None), tf.int32)] * 2)

@@ -2,11 +2,9 @@
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -14,13 +12,12 @@ import tiny_pairs
 import tiny_texts
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.training import RunFolder
 from keras_quasiattn.serving import convert, export, quantize
 from keras_quasiattn.serving.runtimes import RUNTIMES, Runtime
 
 
-def finished(path: Path, task: Task) -> tuple[RunFolder, Task]:
+def finished(path, task):
     """Return a run that looks trained: all its weights, biases included, are random."""
     task.prepare()
     folder = RunFolder.create(path, task, options={})
@@ -42,13 +39,13 @@ def pairs(tmp_path_factory):
     )
 
 
-def runtime(key: str) -> Runtime:
+def runtime(key):
     for package in RUNTIMES[key].packages:
         pytest.importorskip(package, reason=f"extra {key} is not installed")
     return RUNTIMES[key]
 
 
-def loaded(key: str, folder: Path) -> Callable[[dict[str, np.ndarray]], np.ndarray]:
+def loaded(key, folder):
     """Load the exported file with the runtime's own calls."""
     file = str(folder / runtime(key).file)
     if key == "onnx":
@@ -67,7 +64,7 @@ def loaded(key: str, folder: Path) -> Callable[[dict[str, np.ndarray]], np.ndarr
     return lambda ids: compiled(ids)["logits"]
 
 
-def batch(model: keras.Model, rows: int, length: int) -> dict[str, np.ndarray]:
+def batch(model, rows, length):
     """Return ids of texts of various lengths; the last of several texts is empty."""
     generator = np.random.default_rng(length)
     ids = {
@@ -80,16 +77,12 @@ def batch(model: keras.Model, rows: int, length: int) -> dict[str, np.ndarray]:
     return ids
 
 
-def own(model: keras.Model, ids: dict[str, np.ndarray]) -> np.ndarray:
+def own(model, ids):
     (alone, *others) = ids.values()
     return np.asarray(model(ids if others else alone))
 
 
-def assert_answers_alike(
-    answer: Callable[[dict[str, np.ndarray]], np.ndarray],
-    model: keras.Model,
-    tolerance: float = 1e-5,
-) -> None:
+def assert_answers_alike(answer, model, tolerance=1e-5):
     for rows, length in ((1, 2), (1, 11), (3, 9), (3, 17)):
         ids = batch(model, rows, length)
         np.testing.assert_allclose(answer(ids), own(model, ids), atol=tolerance, rtol=tolerance)
@@ -128,15 +121,15 @@ def stub(monkeypatch):
     """
     given: dict[str, Any] = {"change": lambda logits: logits, "written": lambda: None, "asked": []}
 
-    def write(model: keras.Model, path: Path) -> None:
+    def write(model, path):
         given["model"] = model
         path.write_bytes(b"file")
         given["written"]()
 
-    def load(path: Path) -> Callable[..., dict[str, np.ndarray]]:
+    def load(path):
         assert path.read_bytes() == b"file"
 
-        def answer(ids: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        def answer(ids):
             given["asked"].append(ids)
             return {"logits": given["change"](np.asarray(given["model"](dict(ids))["logits"]))}
 
@@ -152,7 +145,7 @@ def test_answers_are_compared_for_all_ids_of_the_example_and_no_others(pairs, tm
     assert drawn == {0, *about["example_ids"]["first"], *about["example_ids"]["second"]}
 
 
-def fail(error: Exception) -> Any:
+def fail(error):
     raise error
 
 
@@ -235,7 +228,7 @@ def test_command_line(pairs, tmp_path, stub, run_cli):
     assert not (tmp_path / "run").exists()
 
 
-def classify(folder: Path, model: str) -> tuple[RunFolder, Task]:
+def classify(folder, model):
     return finished(folder / "run", tiny_texts.make(tiny_texts.files(folder), model))
 
 

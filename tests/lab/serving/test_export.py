@@ -2,9 +2,7 @@ import errno
 import json
 import os
 import shutil
-import subprocess
 import sys
-from typing import Any
 
 import numpy as np
 import pytest
@@ -197,7 +195,7 @@ def test_half_written_model_is_never_seen(
     before = tiny_mlu.contents(tmp_path / "run")
     seen, write = [], module._write
 
-    def fail(*arguments: Any, **options: Any) -> None:
+    def fail(*arguments, **options):
         if moment == "_write":
             write(*arguments, **options)
         seen.extend(entry.name for entry in tmp_path.glob("run/*"))
@@ -232,7 +230,7 @@ def test_model_that_answers_otherwise_is_not_exported(
     assert not list(tmp_path.iterdir())
 
 
-def ask(*arguments: str) -> subprocess.CompletedProcess[bytes]:
+def ask(*arguments):
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [sys.executable, str(ASK), *arguments]
     return warm.run(command, env=environment, cwd="/", before=warm.WITHOUT_KERAS)

@@ -1,7 +1,5 @@
 """The two signatures, on a minimal task: a text's ids are its bytes, an answer is their sum."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -15,11 +13,11 @@ from keras_quasiattn.lab.serving.signatures import (
 from keras_quasiattn.lab.tasks import ServingSignature
 
 
-def bytes_of(texts: tf.Tensor) -> tf.RaggedTensor:
+def bytes_of(texts):
     return tf.cast(tf.strings.unicode_decode(texts, "UTF-8"), tf.int32)
 
 
-def answer_ids(question: tf.Tensor, candidates: tf.Tensor) -> dict[str, tf.Tensor]:
+def answer_ids(question, candidates):
     return {
         "sum": tf.reduce_sum(question, -1),
         "sums": tf.reduce_sum(candidates, -1),
@@ -27,7 +25,7 @@ def answer_ids(question: tf.Tensor, candidates: tf.Tensor) -> dict[str, tf.Tenso
     }
 
 
-def answer(question: tf.Tensor, candidates: tf.Tensor) -> dict[str, tf.Tensor]:
+def answer(question, candidates):
     flat = tf.reduce_sum(bytes_of(tf.reshape(candidates, (-1,))), -1)
     return {
         "sum": tf.reduce_sum(bytes_of(question), -1),
@@ -53,7 +51,7 @@ def functions():
     return signature_functions(SIGNATURE)
 
 
-def ask(function: Any, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def ask(function, inputs):
     return {
         name: value.numpy() for name, value in function(*map(tf.constant, inputs.values())).items()
     }
@@ -74,7 +72,7 @@ def test_an_example_has_the_same_answer_both_ways(functions):
     np.testing.assert_array_equal(numbers["sums"], texts["sums"])
 
 
-def token_ids(lengths: Any, ids: Any, candidates: Any = None) -> dict[str, np.ndarray]:
+def token_ids(lengths, ids, candidates=None):
     rows = len(ids)
     candidates = np.ones((rows, 2, 1), np.int32) if candidates is None else candidates
     return {

@@ -3,15 +3,9 @@
 A server that joins requests into a batch does not change any answer.
 """
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 import tensorflow as tf
-import tiny_mlu
-import tiny_pairs
-import tiny_texts
 
 from keras_quasiattn.lab.serving.signatures import (
     STRINGS,
@@ -19,7 +13,6 @@ from keras_quasiattn.lab.serving.signatures import (
     example_inputs,
     signature_functions,
 )
-from keras_quasiattn.lab.tasks import Task
 
 INPUTS = {
     "mlu": ["x=1,y=-2,x-y", "y=19,x=-20,y+y", ""],
@@ -29,19 +22,10 @@ INPUTS = {
 }
 
 
-def make(name: str, folder: Path) -> Task:
-    """Return the task with its data, untrained."""
-    if name == "mlu":
-        return tiny_mlu.make(folder)
-    if name == "classify":
-        task = tiny_texts.make(tiny_texts.files(folder))
-    else:
-        task = tiny_pairs.make(tiny_pairs.files(folder, name), name, "decomposable")
-    task.prepare()
-    return task
+MODELS = {"mlu": "coda", "classify": "bilstm_gated"}
 
 
-def joined(requests: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+def joined(requests):
     """Join requests as TensorFlow Serving does, which pads each with its own first element."""
     batch = {}
     for name in requests[0]:
@@ -65,13 +49,13 @@ def joined(requests: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
     return batch
 
 
-def ask(function: Any, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def ask(function, inputs):
     return {
         name: value.numpy() for name, value in function(*map(tf.constant, inputs.values())).items()
     }
 
 
-def assert_alike(got: np.ndarray, expected: np.ndarray) -> None:
+def assert_alike(got, expected):
     if expected.dtype == object:
         np.testing.assert_array_equal(got, expected)
     else:
@@ -79,8 +63,9 @@ def assert_alike(got: np.ndarray, expected: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("name", INPUTS)
-def test_ids_are_answered_as_strings_are(name, tmp_path):
-    task = make(name, tmp_path)
+def test_ids_are_answered_as_strings_are(name, tiny_task):
+    task = tiny_task(name, MODELS.get(name, ""))
+    task.prepare()
     signature = task.serving_signature(task.build_model())
     functions = signature_functions(signature)
     requests, answers = [], []
@@ -114,7 +99,7 @@ def test_ids_are_answered_as_strings_are(name, tmp_path):
             assert value.dtype == object or np.all(np.isfinite(value)), key
 
 
-def strange(request: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def strange(request):
     """Return ids that belong to no token."""
     return {
         key: value
@@ -124,7 +109,7 @@ def strange(request: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     }
 
 
-def longer(request: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def longer(request):
     """Return more ids than any model reads."""
     return {
         key: value + 500
@@ -134,8 +119,9 @@ def longer(request: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     }
 
 
-def test_candidates_without_ids_come_last(tmp_path):
-    task = make("rank", tmp_path)
+def test_candidates_without_ids_come_last(tiny_task):
+    task = tiny_task("rank")
+    task.prepare()
     signature = task.serving_signature(task.build_model())
     function = signature_functions(signature)[TOKEN_IDS]
     inputs = example_inputs(signature, "the cat\ta dog\tbig owl\tthe cat")[TOKEN_IDS]

@@ -2,9 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
 import keras_tuner
 import pytest
@@ -13,7 +10,7 @@ import tiny_texts
 from trainings import Trainings
 
 from keras_quasiattn.errors import FileError, UserError
-from keras_quasiattn.lab.tasks import Task, get
+from keras_quasiattn.lab.tasks import get
 from keras_quasiattn.lab.training import RunFolder
 from keras_quasiattn.lab.training.config import METHODS
 from keras_quasiattn.lab.tuning.search import _AtomicOracle
@@ -22,7 +19,7 @@ from keras_quasiattn.tuning import search, search_space
 SPACE = {"training.learning_rate": [0.001, 0.003, 0.01, 0.03], "model.units": [4, 8, 16]}
 
 
-def tried(trainings: Trainings) -> list[tuple[float, int]]:
+def tried(trainings):
     return [
         (options["training.learning_rate"], options["model.units"])
         for _, options in trainings.asked
@@ -51,7 +48,7 @@ def test_the_best_trial_is_kept_and_a_seed_fixes_them_all(task, trainings, tmp_p
 
 
 def test_a_search_by_perplexity_kept_the_worst(tmp_path, monkeypatch):
-    def trained(task: Task, path: Path, **options: Any) -> RunFolder:
+    def trained(task, path, **options):
         task.prepare()
         folder = RunFolder.create(path, task, options={})
         folder.write_metrics("validation", {"perplexity": 1.0 + task.options.model["units"]})
@@ -100,7 +97,7 @@ def test_a_trial_begun_in_one_file_alone_is_drawn_again(task, trainings, tmp_pat
     whole, trainings.asked = tried(trainings), []
     save = _AtomicOracle.save
 
-    def killing(oracle: Any) -> None:
+    def killing(oracle):
         if len(oracle.start_order) == 3:
             raise KeyboardInterrupt
         save(oracle)
@@ -146,7 +143,7 @@ def test_hyperband_trains_longer_what_was_good(task, trainings, tmp_path):
 def test_folds_hold_out_every_text_once(task, trainings, tmp_path):
     held_out: list[set[bytes]] = []
 
-    def figure(options: Mapping[str, Any]) -> float:
+    def figure(options):
         made = type(task).from_config({**task.config(), "options": options}, task.data_dir)
         held_out.append(set(made._data.splits["validation"].texts.tolist()))
         return options["data.validation_fold"]
@@ -257,7 +254,7 @@ def test_of_equal_trials_a_killed_search_picked_another(task, monkeypatch, tmp_p
     shutil.rmtree(tmp_path / "search" / "best")
     oracle = keras_tuner.Oracle.reload
 
-    def reload(self: Any) -> None:
+    def reload(self):
         oracle(self)
         self.trials = dict(reversed(self.trials.items()))
 

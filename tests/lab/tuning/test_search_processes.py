@@ -4,11 +4,7 @@ import json
 import signal
 import socket
 import subprocess
-import sys
 import time
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import pytest
 import tiny_mlu
@@ -18,25 +14,16 @@ TRIALS = 4
 SECONDS = 300
 
 
-def command(folder: Path, search: Path) -> list[str]:
+def command(folder, search):
     settings = tiny_texts.overrides(folder, "bilstm_none", training__select="accuracy")
-    return [
-        *(
-            "tune",
-            "classify",
-            "--preset=own",
-            "--model=bilstm_none",
-            "--seed=3",
-            f"--trials={TRIALS}",
-        ),
-        *(f"--to={search}", f"--data-dir={folder / 'data'}", "--try=model.units=4,6,8,10,12,14"),
-        *(f"--set={option}={value}" for option, value in settings.items()),
-    ]
+    words = f"tune classify --preset=own --model=bilstm_none --seed=3 --trials={TRIALS}".split()
+    places = (f"--to={search}", f"--data-dir={folder / 'data'}", "--try=model.units=4,6,8,10,12,14")
+    return [*words, *places, *tiny_mlu.arguments(settings)]
 
 
-def start(arguments: Sequence[str], **cluster: str) -> subprocess.Popen[str]:
+def start(arguments, **cluster):
     return subprocess.Popen(
-        [sys.executable, "-c", "import sys, quasiattn; sys.exit(quasiattn.main())", *arguments],
+        [*tiny_mlu.COMMAND, *arguments],
         env={**tiny_mlu.environment(), **cluster},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -44,13 +31,13 @@ def start(arguments: Sequence[str], **cluster: str) -> subprocess.Popen[str]:
     )
 
 
-def last_line(process: subprocess.Popen[str]) -> str:
+def last_line(process):
     output, errors = process.communicate(timeout=SECONDS)
     assert process.returncode == 0, errors
     return output.splitlines()[-1]
 
 
-def trials(search: Path) -> dict[str, tuple[dict[str, Any], float, list[dict[str, Any]]]]:
+def trials(search):
     """Return every trial's values, score, and history without the seconds."""
     found = {}
     for file in sorted(search.glob("trial_*/trial.json")):
@@ -69,7 +56,7 @@ def whole(texts):
     return search
 
 
-def wait_for(process: subprocess.Popen[str], search: Path, trial: str, seconds: float) -> None:
+def wait_for(process, search, trial, seconds):
     """Wait until this trial has begun, and `seconds` longer."""
     begun = time.monotonic()
     while not (search / trial / "run").exists():
