@@ -7,7 +7,7 @@ import warnings
 import keras
 import numpy as np
 import pytest
-from cases import ONE_OF_EACH, one_of_each_by_default, one_of_each_call
+from cases import ONE_OF_EACH, one_of_each_by_default, one_of_each_call, one_of_each_first
 from layer_case import BATCH, FEATURES, LayerCase, constructor_parameters, randomize
 from non_default import NON_DEFAULT, TOGETHER
 from running import model_of, outputs, plain_outputs, shared_layer, weights
@@ -118,7 +118,7 @@ def test_a_wrong_value_is_named_with_its_argument(case):
             case.layer(**arguments)
 
 
-@every_class
+@pytest.mark.parametrize("case", one_of_each_first(ONE_OF_EACH, call_alone=True))
 def test_keras_file_round_trip(case, tmp_path):
     case = with_non_default(case)
     layer = case.layer(**case.arguments)

@@ -87,6 +87,7 @@ MODELS = {
 }
 FAST = ("blocks", "held", "swapped", "classifier")
 ALIKE = ("language", "pairs", "siamese", "flow")  # of the same layers as others
+OTHERS = [name for name in MODELS if name not in (*FAST, *ALIKE)]
 
 
 def answers(model: keras.Model) -> list[np.ndarray]:
@@ -116,16 +117,8 @@ def assert_same(model: keras.Model, loaded: keras.Model) -> None:
     "name,mode",
     [
         *((name, "int8") for name in FAST),
-        *(
-            pytest.param(
-                name,
-                ("int4", "int8")[number % 2],
-                marks=pytest.mark.complete if name in ALIKE else pytest.mark.long,
-            )
-            for number, name in enumerate(MODELS)
-            if name not in FAST
-        ),
-        pytest.param("blocks", "int4", marks=pytest.mark.long),
+        *(pytest.param(name, "int8", marks=pytest.mark.complete) for name in ALIKE),
+        *(pytest.param(name, "int4", marks=pytest.mark.long) for name in (*OTHERS, "blocks")),
     ],
 )
 def test_a_quantized_model_is_saved_and_loads_twice(name, mode, tmp_path):
