@@ -520,9 +520,8 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
         mask = self._axes.pair_mask(as_boolean_mask(attention_mask, "attention_mask"), *lengths)
         mask = combine_masks(mask, self._window(*lengths))
         options: dict[str, Any] = {"training": training, "is_causal": use_causal_mask}
-        return self._attend(
-            query, key, value, mask, return_scores=return_attention_scores, **options
-        )
+        options["return_scores"] = return_attention_scores
+        return self._attend(query, key, value, mask, **options)
 
     def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
         """Return symbolic output (B, T, ..., features), and scores (B, ..., N, T, S)."""

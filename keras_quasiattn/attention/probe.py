@@ -131,10 +131,9 @@ def watching(layer: keras.Layer) -> Iterator[list[AttentionMap]]:
 def _watched(path: str, layer: keras.Layer, maps: list[AttentionMap]) -> Iterator[None]:
     """Make `layer.call` append its recordings to `maps` within the `with` block."""
     call: Callable[..., Any] = layer.call
-    keeps_record = not isinstance(layer, keras.layers.MultiHeadAttention) or isinstance(
-        layer, MultiHeadQuasiAttention
-    )
-    recorded_call = call if keeps_record else functools.partial(_call_and_record, layer, call)
+    is_ours, recorded_call = isinstance(layer, MultiHeadQuasiAttention), call
+    if isinstance(layer, keras.layers.MultiHeadAttention) and not is_ours:
+        recorded_call = functools.partial(_call_and_record, layer, call)
 
     def watched(*args: Any, **kwargs: Any) -> Any:
         with recording() as found:

@@ -42,12 +42,8 @@ class Heads(QuantizedParts, keras.layers.Layer):
         layer = self.attend.__self__  # type: ignore[attr-defined]
         layer.build_without_projections(rank)
         # Keras has no public way to list the weights that are not those of sublayers
-        self.owned = [
-            *layer._trainable_variables,
-            *layer._non_trainable_variables,
-            *layer._seed_generators,
-            *layer._layers,
-        ]
+        weights = (*layer._trainable_variables, *layer._non_trainable_variables)
+        self.owned = [*weights, *layer._seed_generators, *layer._layers]
         self.built = True
 
 

@@ -136,9 +136,7 @@ class ConflictAttention(OneWayAttention):
     def weigh(self, u: Tensor, v: Tensor, values: Tensor, mask_v: Mask, return_scores: bool) -> Any:
         """Apply a softmax over v to the weighted differences."""
         kernel = keras.ops.squeeze(keras.ops.convert_to_tensor(self.score_kernel), 1)  # (units,)
-        return conflict_attention(
-            u, v, kernel, values, mask_v, difference=self.difference, return_scores=return_scores
-        )
+        return conflict_attention(u, v, kernel, values, mask_v, self.difference, return_scores)
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")

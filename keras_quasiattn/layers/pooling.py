@@ -193,9 +193,8 @@ class AttentionPooling(Pooling):
         """Create w; raise a `ValueError` unless the inputs are (B, T, D)."""
         width = check_sequence(inputs_shape, "inputs")
         # No autocast: scores are computed in float32 or higher precision under every policy.
-        self.kernel = self.add_weight(
-            shape=(width, 1), initializer=self.kernel_initializer, autocast=False, name="kernel"
-        )
+        options = {"autocast": False, "name": "kernel"}
+        self.kernel = self.add_weight((width, 1), self.kernel_initializer, **options)
 
     def call(
         self, inputs: Tensor, mask: Tensor | None = None, return_attention_scores: bool = False

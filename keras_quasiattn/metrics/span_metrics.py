@@ -26,10 +26,8 @@ class SpanMetric(Configured, keras.metrics.Metric):
     def __init__(self, longest: int = 16, name: str | None = None, dtype: Any = None) -> None:
         super().__init__(name=name, dtype=dtype)
         self.longest = longest
-        self.total, self.count = (
-            self.add_variable((), "zeros", dtype="float32", name=part)
-            for part in ("total", "count")
-        )
+        self.total = self.add_variable((), "zeros", dtype="float32", name="total")
+        self.count = self.add_variable((), "zeros", dtype="float32", name="count")
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         """Add the spans of one batch."""

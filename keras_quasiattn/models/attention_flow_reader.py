@@ -47,9 +47,8 @@ class AttentionFlowNetwork(SpanNetwork):
     ) -> Tensor:
         """Return the logits; see the class."""
         masks = list(mask or (None, None))
-        pair = [
-            self.encoder(x, mask=m, training=training) for x, m in zip(inputs, masks, strict=True)
-        ]
+        given = zip(inputs, masks, strict=True)
+        pair = [self.encoder(x, mask=m, training=training) for x, m in given]
         flow = states = self.flow(pair, mask=masks)  # (B, P, 8·units)
         for layer in self.modelling:
             states = layer(states, mask=masks[0], training=training)  # (B, P, 2·units)

@@ -70,10 +70,8 @@ class EmbeddingModel(FunctionalModel):
 
     def _hold_embedding(self, make: Callable[..., Any]) -> None:
         """Make the embedding that `self._arguments` describe."""
-        size, width = (
-            check_positive_integer(self._arguments[name], name)
-            for name in ("vocabulary_size", "embedding_dim")
-        )
+        names = ("vocabulary_size", "embedding_dim")
+        size, width = (check_positive_integer(self._arguments[name], name) for name in names)
         train = self._arguments["train_embedding"]
         layer = make(keras.layers.Embedding, "embedding", size, width, trainable=train)
         self._hold(_embedding=layer)

@@ -151,6 +151,5 @@ class RankingCrossentropy(Configured, keras.losses.Loss):
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         """Return the cross-entropy of each example."""
         labels = ops.one_hot(ops.cast(y_true[:, 0], "int32"), 2, dtype=y_pred.dtype)
-        return keras.losses.categorical_crossentropy(
-            labels, y_pred, from_logits=True, label_smoothing=self.label_smoothing
-        )
+        options = {"from_logits": True, "label_smoothing": self.label_smoothing}
+        return keras.losses.categorical_crossentropy(labels, y_pred, **options)

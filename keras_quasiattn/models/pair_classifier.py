@@ -124,9 +124,8 @@ class PairClassifier(EmbeddingModel):
         With softmax these are `weights_first` (B, T, S) and `weights_second` (B, S, T), whose rows
         sum to 1; with CoDA `weights` (B, T, S), which serve both directions.
         """
-        logits, *weights = self._answer(
-            ops.cast(first, "int32"), ops.cast(second, "int32"), return_attention_scores=True
-        )
+        ids = [ops.cast(one, "int32") for one in (first, second)]
+        logits, *weights = self._answer(*ids, return_attention_scores=True)
         if len(weights) == 1:
             return {"logits": logits, "weights": weights[0]}
         second = ops.swapaxes(weights[1], -1, -2)
@@ -246,9 +245,8 @@ class PairNetwork(QuantizedParts, keras.layers.Layer):
         if self.projection:
             pair = [self.projection(x) for x in pair]  # (B, T or S, projection_dim)
         if self.intra:
-            pair = [
-                self.intra(x, mask=m, training=training) for x, m in zip(pair, masks, strict=True)
-            ]
+            given = zip(pair, masks, strict=True)
+            pair = [self.intra(x, mask=m, training=training) for x, m in given]
         # (B, T, width) and (B, S, width), then any weights (B, T, S)
         options = {"training": training, "return_attention_scores": return_attention_scores}
         outputs = self.attend(pair, mask=masks, **options)

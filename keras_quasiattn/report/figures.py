@@ -232,10 +232,8 @@ def histograms(
         grid[0][-1].legend(title="updates", fontsize="small")
         grid[1][-1].legend(fontsize="small")
 
-    caption = (
-        f"{layer}: histograms of its matrices over training, "
-        f"and the shares within 0.1 of −1, 0 and 1."
-    )
+    what = "histograms of its matrices over training, and the shares within 0.1 of −1, 0 and 1"
+    caption = f"{layer}: {what}."
     return Drawing(name, caption, caption, draw, (3.6 * len(labels) + 0.5, 6))
 
 

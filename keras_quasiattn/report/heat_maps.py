@@ -136,9 +136,8 @@ def from_answer(answer: Mapping[str, object]) -> list[HeatMap]:
         side = "second" if name.endswith("_second") else "first"
         other = "first" if side == "second" else "second"
         rows, columns = map(_filled, (tokens[side], tokens[other]), array.shape)
-        made.setdefault(side, []).append(
-            Panel(name.replace("_", " of the ", 1), array[None], rows, columns)
-        )
+        title = name.replace("_", " of the ", 1)
+        made.setdefault(side, []).append(Panel(title, array[None], rows, columns))
     whose = "answer" if "answer_pieces" in answer else "{} text"
     return [HeatMap(f"weights of the {whose.format(side)}", made[side]) for side in made]
 

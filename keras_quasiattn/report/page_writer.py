@@ -60,6 +60,7 @@ def page(
     block = block_size(examples)
     maps, matrices = _payload([one for one in examples if one.maps], block)
     groups = _groups(texts, [one["name"] for one in maps["examples"]] if maps else [])
+    columns = [one for group in groups for one in group["columns"]]
     return environment.get_template("page.html.jinja").render(
         title=title,
         facts=facts,
@@ -68,9 +69,7 @@ def page(
         matrices=matrices,
         block=block,
         groups=groups,
-        weighed=any(
-            text["tokens"] for group in groups for one in group["columns"] for text in one["texts"]
-        ),
+        weighed=any(text["tokens"] for one in columns for text in one["texts"]),
         lead=[_section(one) for one in lead],
         sections=[_section(one) for one in sections],
         style=_resource("page.css"),

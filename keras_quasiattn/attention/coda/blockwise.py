@@ -102,10 +102,8 @@ def _tiled_bias(
 ) -> tuple[Tensor, tuple[Any, ...]]:
     """Return the bias as (L, T or 1, S or 1), and the leading lengths, kept at 1, that make L."""
     bias = ops.reshape(bias, (1,) * (len(lead) + 2 - len(bias.shape)) + tuple(ops.shape(bias)))
-    shape = tuple(
-        1 if own == 1 else length
-        for own, length in zip(bias.shape, (*lead, target, source), strict=True)
-    )
+    pairs = zip(bias.shape, (*lead, target, source), strict=True)
+    shape = tuple(1 if own == 1 else length for own, length in pairs)
     if not all(isinstance(length, int) for length in shape) or tuple(bias.shape) != shape:
         bias = ops.broadcast_to(bias, shape)  # an unknown length may turn out to be 1
     return ops.reshape(bias, (leading_size(shape[:-2]), *shape[-2:])), shape[:-2]

@@ -134,8 +134,7 @@ def compiled_sums(
     if given.full_mask is not None:
         masks |= shared_mask(given.full_mask, given.lead)
     masks = {name: mask for name, mask in masks.items() if mask is not None}
-    settings = Settings(
-        rule.similarity, rule.gate, rule.scale, given.is_causal, weights.dropout, same
-    )
+    names_of_m = (rule.similarity, rule.gate, rule.scale)
+    settings = Settings(*names_of_m, given.is_causal, weights.dropout, same)
     call = CodaCall(tuple(settings), names, tuple(masks), may_be_tensors)
     return run(call, [tensors[name] for name in names], list(masks.values()))
