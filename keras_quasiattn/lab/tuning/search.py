@@ -7,6 +7,7 @@ import os
 import shutil
 import statistics
 import sys
+import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,9 @@ def search(
             f"training.average_checkpoints is {settings.average_checkpoints}: "
             f"Hyperband needs 1, because its trials are short"
         )
+    for name in space.get("model.attention", ()):
+        if name not in ATTENTIONS:
+            raise UserError.unknown("attention", name, ATTENTIONS)
     known = task.options.options()
     for option in space:
         whole = ".".join(option.split(".")[:2])  # an option, or the dictionary of an entry
@@ -234,15 +238,17 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
         self._say(trial, f"{name} {figure:.4f}")
         return {name: figure}
 
-    def _run_and_update_trial(self, trial: Any, *arguments: Any, **options: Any) -> None:
+    def _try_run_and_update_trial(self, trial: Any, *arguments: Any, **options: Any) -> None:
         """Run a trial and write its score; stop the search on an error its options did not cause.
 
-        KerasTuner would continue without the trial, even if the disk is full.
+        KerasTuner would continue without the trial, even if the disk is full, and print a traceback
+        for each trial that failed.
         """
         try:
-            super()._run_and_update_trial(trial, *arguments, **options)
+            self._run_and_update_trial(trial, *arguments, **options)
+            trial.status = "COMPLETED"
         except keras_tuner.errors.FailedTrialError:
-            raise
+            trial.status, trial.message = "FAILED", traceback.format_exc()
         except Exception as error:
             raise keras_tuner.errors.FatalError from error
 

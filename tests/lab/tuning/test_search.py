@@ -115,9 +115,10 @@ def test_a_trial_begun_in_one_file_alone_is_drawn_again(task, trainings, tmp_pat
 def test_options_that_do_not_go_together_fail_their_own_trial(task, trainings, tmp_path, capsys):
     space = {"training.warmup_steps": [-1, 0], "model.units": [4, 8, 16]}
     search(task, space, tmp_path / "search", trials=6)
-    lines = capsys.readouterr().out.splitlines()
-    said = task.remarks()
+    printed = capsys.readouterr()
+    lines, said = printed.out.splitlines(), task.remarks()
     trials = lines[len(said) :]
+    assert "Traceback" not in printed.err  # KerasTuner printed one for each
     assert lines[: len(said)] == said and len(trials) == 6
     assert sum("failed: training.warmup_steps is -1" in line for line in trials) == 3
     assert len(trainings.asked) == 3
@@ -189,11 +190,12 @@ def test_data_that_cannot_be_had_bind_no_folder(tmp_path):
         ({"method": "grid"}, "unknown method 'grid'"),
         ({"trials": 0}, "the number of trials is 0: it must be at least 1"),
         ({"folds": 0}, "the number of folds is 0: it must be at least 1"),
+        ({"space": {"model.attention": ["coda", "sparsmax"]}}, "unknown attention 'sparsmax'"),
     ],
 )
 def test_bad_arguments(task, tmp_path, arguments, message):
     with pytest.raises(UserError, match=message):
-        search(task, SPACE, tmp_path / "search", **arguments)
+        search(task, path=tmp_path / "search", **{"space": SPACE, **arguments})
     assert not (tmp_path / "search").exists()
 
 
