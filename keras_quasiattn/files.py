@@ -1,6 +1,7 @@
 """Atomic writes: a file or folder appears complete or not at all. JSON files, and manifests."""
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
@@ -82,6 +83,25 @@ def no_empty_folder(folder: Path) -> Iterator[None]:
             with contextlib.suppress(OSError):
                 path.rmdir()
         raise
+
+
+def check_writable(path: Path, *, is_folder: bool = False) -> None:
+    """Raise a `FileError` if a file cannot be written at the path, or into a folder there.
+
+    The file may exist, and missing folders would be made. This spares work whose result could not
+    be kept; writing it may fail all the same.
+    """
+    place = path if is_folder else path.parent
+    try:
+        if not is_folder and path.is_dir():
+            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+        nearest = next(one for one in (place, *place.absolute().parents) if one.exists())
+        if not nearest.is_dir():
+            raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        if not os.access(nearest, os.W_OK | os.X_OK):
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise FileError(f"cannot write {path}: {error.strerror}") from error
 
 
 def write(path: Path, content: str | bytes) -> None:

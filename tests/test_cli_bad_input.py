@@ -62,7 +62,7 @@ TRAIN = ("train", "mlu", "--quiet", "--run={tmp}/new", "--data-dir={data}", *tin
             1,
         ),
         (("export", "{run}", "--to", "{tmp}/saved", "--version", "0"), "the version is 0", 1),
-        (("export", "{run}", "--to", "{run}/config.json"), "cannot write .*config.json/run/1: ", 1),
+        (("export", "{run}", "--to", "{run}/config.json"), "cannot write .*/config.json: Not", 1),
         (("serve-check", "{run}"), "run is not a SavedModel: it has no saved_model.pb; name", 1),
     ],
 )
@@ -78,6 +78,32 @@ def test_bad_arguments_are_one_line_and_change_nothing(
     # the rejected options.
     after.pop("new", None)
     assert after == before
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("report", "none", "--to", "{file}/page.html"),
+        ("report", "none", "--to", "{folder}"),
+        ("export", "none", "--to", "{file}/models"),
+        ("evaluate", "none", "--record", "{folder}"),
+        ("predict", "none", "--data", "none.tsv", "--errors", "{file}/mistakes.jsonl"),
+        ("tune", "mlu", "--to", "{file}"),
+        ("compare", "classify", "--data", "none.tsv", "--to", "{file}/comparison"),
+        ("compare", "none.toml", "--runs", "{file}"),
+    ],
+    ids=" ".join,
+)
+def test_a_place_that_cannot_be_written_was_refused_after_all_the_work(
+    arguments, run_cli, tmp_path
+):
+    file, folder = tmp_path / "file", tmp_path / "folder"
+    file.write_text("mine")
+    folder.mkdir()
+    # Nothing else is looked at before: the run and the data do not exist.
+    outcome = run_cli(*(one.format(file=file, folder=folder) for one in arguments))
+    assert_one_line(outcome, f"cannot write {tmp_path}/.*: (Not|Is) a directory")
+    assert file.read_text() == "mine" and not any(folder.iterdir())
 
 
 def cut_short(file):

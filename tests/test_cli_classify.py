@@ -237,3 +237,10 @@ def test_task_without_tokens_shows_nothing(run_cli, mlu_run):
         run_cli("show", str(mlu_run), tiny_mlu.QUESTION),
         "the answers of .* have no tokens to show: use predict",
     )
+
+
+def test_a_run_of_pairs_was_loaded_before_it_had_nothing_to_show(run_cli, mlu_run, tmp_path):
+    config = json.loads((mlu_run / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, "task": "pairs"}))
+    message = "the answers of .* have no tokens to show: use predict"
+    assert_one_line(run_cli("show", str(tmp_path), "one\ttwo"), message)  # it has no model

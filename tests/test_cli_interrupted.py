@@ -88,7 +88,7 @@ def test_folders_that_cannot_be_written(mlu_run, mlu_data, tmp_path):
         [*train, f"--run={place}/new", *tiny_mlu.settings()],
         [*train, f"--run={place}/thesis"],
         ["evaluate", str(run), f"--data-dir={data}", "--limit=1"],
-        ["evaluate", str(run), f"--data-dir={place}/other", "--limit=1"],
+        ["evaluate", str(mlu_run), f"--data-dir={place}/other", "--limit=1"],
         ["export", str(run), f"--to={place}/saved"],
     ]
     messages = [
@@ -96,7 +96,7 @@ def test_folders_that_cannot_be_written(mlu_run, mlu_data, tmp_path):
         f"{place}/thesis holds other files .such as thesis.tex. but no run: name a new folder",
         f"cannot write {run}/metrics.json: Permission denied",
         f"cannot write the data to {place}/other: .*Permission denied",
-        f"cannot write {place}/saved/run/1: Permission denied",
+        f"cannot write {place}/saved: Permission denied",
     ]
     for line, message in zip(
         errors_of_several(commands, WITHOUT_ROOT_POWER), messages, strict=True

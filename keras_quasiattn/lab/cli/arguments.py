@@ -10,6 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.files import check_writable
 from keras_quasiattn.lab import tasks
 from keras_quasiattn.lab.tasks.catalogue import MODELS, OPTIONS, usual_model
 from keras_quasiattn.lab.training.config import POLICIES
@@ -79,7 +80,21 @@ class TensorFlowPath(click.Path):
         return super().convert(value, param, ctx)
 
 
+def _writable(is_folder: bool) -> Callable[..., Path | None]:
+    """Return a callback that refuses a path, before any work, if nothing can be written there."""
+
+    def check(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
+        if path is not None:
+            check_writable(path, is_folder=is_folder)
+        return path
+
+    return check
+
+
 PATH, FILE, COUNT = TensorFlowPath(), click.Path(path_type=Path), click.IntRange(min=1)
+# Of an option that names a file or folder to write.
+OUTPUT_FILE: dict[str, Any] = {"type": FILE, "callback": _writable(is_folder=False)}
+OUTPUT_FOLDER: dict[str, Any] = {"type": PATH, "callback": _writable(is_folder=True)}
 DATA_DIR = click.option(
     "--data-dir",
     default="data",

@@ -13,6 +13,7 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.cli.arguments import (
     COUNT,
     DATA_DIR,
+    OUTPUT_FOLDER,
     PATH,
     POLICY,
     QUIET,
@@ -122,7 +123,7 @@ def _say(folder: "RunFolder") -> None:
     "--to",
     "path",
     required=True,
-    type=PATH,
+    **OUTPUT_FOLDER,
     help="Folder of the search; created if missing. The best run will be in its folder `best`.",
 )
 @click.option(
@@ -173,7 +174,7 @@ _PROCESSES = click.option(
 @click.option("--show", is_flag=True, help="Only show what the records have; train nothing.")
 @click.option("--tables", multiple=True, metavar="NAME", help="Only this table; repeatable.")
 @click.option("--vectors", type=PATH, help="Word vectors, for the models that read words.")
-@click.option("--runs", type=PATH, default="runs/tables", help="Folder of the run folders.")
+@click.option("--runs", default="runs/tables", **OUTPUT_FOLDER, help="Folder of the run folders.")
 @_PROCESSES
 @DATA_DIR
 @QUIET
@@ -273,7 +274,10 @@ def _repeated(arguments: Sequence[str]) -> Iterator[str]:
     "preset's, a third of it, and three times it.",
 )
 @click.option(
-    "--to", "folder", type=PATH, help="Folder of the comparison; default: comparisons/TASK-DATA."
+    "--to",
+    "folder",
+    **OUTPUT_FOLDER,
+    help="Folder of the comparison; default: comparisons/TASK-DATA.",
 )
 @click.option("--limit", type=COUNT, help="Number of examples to measure on; default: all.")
 @_PROCESSES

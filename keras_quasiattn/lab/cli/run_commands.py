@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.files import read_json, write_json_lines
+from keras_quasiattn.files import check_writable, read_json, write_json_lines
 from keras_quasiattn.lab.cli.arguments import (
     COLUMNS,
     COUNT,
     DATA_DIR,
     FILE,
+    OUTPUT_FILE,
+    OUTPUT_FOLDER,
     PATH,
     RUN,
     columns_of,
@@ -23,6 +25,7 @@ from keras_quasiattn.lab.cli.arguments import (
 )
 from keras_quasiattn.lab.cli.commands import cli
 from keras_quasiattn.lab.cli.loading import finished_run, load, waiting
+from keras_quasiattn.lab.tasks.catalogue import CATALOGUE
 from keras_quasiattn.lab.training.config import read_config
 
 if TYPE_CHECKING:
@@ -42,7 +45,11 @@ _WIDEST = 80  # characters in a cell
 )
 @RUN
 @click.option(
-    "--to", "place", default="saved_models", type=PATH, help="Folder of all exported models."
+    "--to",
+    "place",
+    default="saved_models",
+    **OUTPUT_FOLDER,
+    help="Folder of all exported models.",
 )
 @click.option("--target", default="savedmodel", help="savedmodel, onnx, litert or openvino.")
 @click.option("--name", help="Name of the model; default: the run folder's name.")
@@ -128,7 +135,7 @@ def serve_check(path: Path, repetitions: int) -> None:
     "quasiattn report saved_models/trec/1 --to trec.html --input 'Who was Galileo ?'"
 )
 @click.argument("runs", nargs=-1, required=True, type=PATH)
-@click.option("--to", "target", required=True, type=FILE, help="The HTML page to write.")
+@click.option("--to", "target", required=True, **OUTPUT_FILE, help="The HTML page to write.")
 @click.option(
     "--input",
     "inputs",
@@ -182,7 +189,9 @@ def report(runs: tuple[Path, ...], target: Path, **options: Any) -> None:
 @click.option("--limit", type=COUNT, help="Number of examples; default: all.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 @click.option(
-    "--record", type=FILE, help="Add a row to this file of JSON lines, for a table of results."
+    "--record",
+    **OUTPUT_FILE,
+    help="Add a row to this file of JSON lines, for a table of results.",
 )
 @DATA_DIR
 def evaluate(
@@ -205,6 +214,8 @@ def evaluate(
     if columns and data is None:
         raise click.UsageError("--columns needs --data FILE")
     renamed = columns_of(columns) if columns else None
+    if run.is_dir():
+        check_writable(run / "metrics.json")
     folder, made = finished_run(run, data_dir)
     from keras_quasiattn.lab import training
     from keras_quasiattn.lab.report.measured import Reached
@@ -303,7 +314,7 @@ def _tables(reached: "Reached") -> str:
 @COLUMNS
 @click.option(
     "--errors",
-    type=FILE,
+    **OUTPUT_FILE,
     help="Write the wrong answers to this file of JSON lines, the most confident first.",
 )
 @click.option("--weights", is_flag=True, help="Give tokens and where the model looked, too.")
@@ -330,6 +341,8 @@ def predict(
     rows: Rows = [(text, None) for text in lines_of(inputs)]
     if data is not None:
         rows = _rows_of(made, data, names)
+    if errors is not None and not any((label or "").strip() for _, label in rows):
+        raise UserError("--errors needs a column `label` in the table")
     answers = answers_to(folder, made, [text for text, _ in rows], explained=weights)
     if data is not None:
         from keras_quasiattn.lab.data.labelled_texts import warn_of_spellings
@@ -358,16 +371,20 @@ def show(run: Path, inputs: tuple[str, ...]) -> None:
     For a Transformer, the weight is the mean that a token receives in the last layer. '-' reads
     texts from standard input, one per line. `predict --weights` gives the answers as data.
     """
+    without = UserError(
+        f"the answers of {run} have no tokens to show: use predict, or for the matrices "
+        f"quasiattn report {run} --to page.html --input TEXT"
+    )
+    task = CATALOGUE.get(read_config(run)["task"])
+    if task is not None and not task.shows_tokens:
+        raise without
     folder, made = finished_run(run)
     answers = answers_to(folder, made, lines_of(inputs))
     from keras_quasiattn.lab.report.model_view import with_received
     from keras_quasiattn.report import token_table
 
     if any("tokens" not in answer for answer in answers):
-        raise UserError(
-            f"the answers of {run} have no tokens to show: use predict, or for the matrices "
-            f"quasiattn report {run} --to page.html --input TEXT"
-        )
+        raise without
     model = folder.load_model(made)
     for answer in answers:
         click.echo(token_table(with_received(made, model, answer)))
@@ -405,8 +422,6 @@ def _judged(answer: dict[str, Any], label: str | None) -> dict[str, Any]:
 
 def _write_errors(file: Path, answers: list[dict[str, Any]]) -> None:
     judged = [answer for answer in answers if "right" in answer]
-    if not judged:
-        raise UserError("--errors needs a column `label` in the table")
     wrong = sorted(
         (answer for answer in judged if not answer["right"]),
         key=lambda answer: -max(answer["probabilities"]),

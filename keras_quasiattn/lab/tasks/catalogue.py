@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 class Entry:
     """The description of a task that is available without importing its class, which takes seconds.
 
-    `location` is the class, as "module:class"; `Task` documents the attributes of the same names.
+    `location` is the class, as "module:class"; `shows_tokens` says whether `predict` answers with
+    the tokens of the one text. `Task` documents the other attributes.
     """
 
     location: str
@@ -35,6 +36,7 @@ class Entry:
     models: tuple[str, ...]
     presets: Mapping[str, Preset]
     own_data: tuple[str, str] | None = ("own", "data.train")
+    shows_tokens: bool = False
 
 
 CATALOGUE: Mapping[str, Entry] = {
@@ -43,6 +45,7 @@ CATALOGUE: Mapping[str, Entry] = {
         "texts to classes: questions, reviews, news, or your own file",
         classify_presets.MODELS,
         classify_presets.PRESETS,
+        shows_tokens=True,
     ),
     "mlu": Entry(
         "keras_quasiattn.lab.tasks.mlu:Mlu",
