@@ -122,7 +122,14 @@ class ArithmeticGrammar:
         return max(len(str(self.low)), len(str(self.high - 1)))
 
     def parse(self, text: str | bytes) -> Expression:
-        """Parse one expression; a text that is none of this grammar is a `UserError`."""
+        """Parse one expression into the assigned values and the operation.
+
+        Args:
+            text: the expression; bytes are read as ASCII.
+
+        Raises:
+            UserError: the text is not an expression of this grammar.
+        """
         # Latin-1 decodes every byte and the pattern is ASCII, so invalid UTF-8 does not match.
         match = _PATTERN.fullmatch(text.decode("latin-1") if isinstance(text, bytes) else text)
         if match is None:
@@ -172,6 +179,9 @@ class ArithmeticMluConfig(tfds.core.BuilderConfig):
             operator), as in the paper's data; "all" writes all eight, for ranges with too few
             expressions to learn from.
         seed: determines the drawn forms and the order of the examples.
+
+    Raises:
+        ValueError: a setting is unknown, or the range is too small to split or too large to number.
     """
 
     name: str = ""

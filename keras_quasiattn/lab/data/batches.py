@@ -17,9 +17,11 @@ _POOL = 50  # batches sorted by length: a smaller pool mixes more, a larger one 
 def split_reader(builder: tfds.core.DatasetBuilder, split: str) -> ExamplesFrom:
     """Return the `examples_from` of `training_batches` for a prepared TFDS split.
 
-    It takes the index of the first wanted example. TFDS opens the right file at the right record,
-    so the last example is reached as fast as the first; `dataset.skip` would parse every example
-    that it skips.
+    TFDS opens the right file at the right record, so the last example is reached as fast as the
+    first; `dataset.skip` would parse every example that it skips.
+
+    Returns:
+        A function from the index of the first wanted example to a dataset that starts there.
     """
     # TFDS's automatic cache would read from the first example.
     config = tfds.ReadConfig(try_autocache=False)
@@ -243,9 +245,15 @@ def evaluation_token_batches(
 def fill_last_batch(order: np.ndarray, batch_size: int) -> tuple[np.ndarray, np.ndarray]:
     """Repeat rows with weight 0 to let replicas share every batch evenly.
 
-    `order` (rows,) has at least one row. The result has the rows and their float32 weights, both of
-    a length that `batch_size` divides. The other weights compensate for the repeated rows: the
-    weighted mean over all batches is the mean over the original rows.
+    The other weights compensate for this: the weighted mean over all batches is the mean over the
+    original rows.
+
+    Args:
+        order: int (rows,), the rows in their order, at least one.
+        batch_size: examples per batch.
+
+    Returns:
+        The rows and their float32 weights, both of a length that `batch_size` divides.
 
     >>> fill_last_batch(np.array([1, 0, 2]), 2)
     (array([1, 0, 2, 1]), array([1.3333334, 1.3333334, 1.3333334, 0.       ], dtype=float32))

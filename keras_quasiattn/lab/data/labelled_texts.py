@@ -158,7 +158,14 @@ def texts_from_tfds(
     label_key: str,
     splits: Sequence[str],
 ) -> LabelledTextSet[LabelledTexts]:
-    """Read splits of a prepared TFDS builder; a space joins the features that form the text."""
+    """Read the splits of a prepared TFDS builder.
+
+    Args:
+        builder: a builder whose data are prepared.
+        text_keys: the features that form the text; a space joins them.
+        label_key: the feature of the class.
+        splits: names of the splits.
+    """
     read = {}
     for split in splits:
         *parts, labels = columns_from_tfds(builder, split, (*text_keys, label_key))
@@ -299,6 +306,9 @@ def counted_letters(seed: int = 0) -> LabelledTextSet[LabelledTexts]:
 
     A sum over equal letters yields the count; an average over the text does not. The splits share
     no text, and every class is equally frequent in each.
+
+    Args:
+        seed: determines the texts.
 
     >>> some = counted_letters()
     >>> some.classes, {name: len(split) for name, split in some.splits.items()}

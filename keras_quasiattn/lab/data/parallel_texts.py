@@ -46,6 +46,9 @@ def parallel_from_tfds(
         splits: the builder's split for each split of the set.
         source: the language to translate from.
         target: the language to translate into.
+
+    Raises:
+        UserError: the builder lacks one of the languages, or a split has no usable pair.
     """
     for language in (source, target):
         if language not in builder.info.features:
@@ -62,8 +65,13 @@ def parallel_from_tfds(
 def parallel_from_files(files: Mapping[str, tuple[str | Path, str | Path]]) -> ParallelTextSet:
     """Read the user's files of one text per line; drop and count pairs in which a text is empty.
 
-    `files` has the file of source texts and the file of target texts, by split; each may be
-    compressed (.gz, .xz).
+    Args:
+        files: by split, the file of source texts and the file of target texts; each may be
+            compressed (.gz, .xz).
+
+    Raises:
+        UserError: a file cannot be read, the two files differ in their number of lines, or a split
+            has no usable pair.
     """
     read = {}
     for split, (source, target) in files.items():
@@ -79,8 +87,14 @@ def without_long_pairs(
 ) -> ParallelTextSet:
     """Remove the training pairs in which a text is too long; leave the other splits as they are.
 
-    The result's `dropped` includes the removed pairs. The lengths are numbers of tokens of each
-    text of the training split; at most `limit` are allowed.
+    Args:
+        texts: the set; the result's `dropped` includes the removed pairs.
+        source_lengths: number of tokens of each source text of the training split.
+        target_lengths: the same of target texts.
+        limit: maximum number of tokens in a text.
+
+    Raises:
+        UserError: every training pair is too long.
     """
     train = texts.splits["train"]
     short = train.where(np.maximum(source_lengths, target_lengths) <= limit)

@@ -32,6 +32,9 @@ def prepare(
             writing, because a builder inspects the disk at creation.
         data_dir: the folder in which the builder keeps its data.
 
+    Returns:
+        The builder, with its data prepared.
+
     Raises:
         UserError: the folder cannot be written, the disk is full, or the data cannot be downloaded.
     """

@@ -102,8 +102,14 @@ def questions_from_tfds(
 ) -> LabelledTextSet[ReadingTexts]:
     """Read the splits of a prepared TFDS builder, `QuestionCorpus` or TFDS's own `squad`.
 
-    Training questions whose passage contains no answer are dropped and counted. `splits` has the
-    builder's split for each split of the set, such as {"test": "validation"}.
+    Training questions whose passage contains no answer are dropped and counted.
+
+    Args:
+        builder: a builder whose data are prepared.
+        splits: the builder's split for each split of the set, such as {"test": "validation"}.
+
+    Raises:
+        UserError: no training passage contains its answer.
     """
 
     def questions(split: str) -> Iterator[Question]:
@@ -126,8 +132,16 @@ def questions_from_files(files: Mapping[str, str | Path]) -> LabelledTextSet[Rea
     SQuAD 1.1, SQuAD 2.0 and both forms that the library `datasets` writes are accepted. A line has
     `question`, `context` or `passages`, `answers` and optionally `answer_start`. Training questions
     whose passage contains no answer are dropped and counted; in the other splits, the right answer
-    to a question without one is "". `files` has the file of each split, which may be compressed
-    (.gz, .xz). Errors name file and record.
+    to a question without one is "".
+
+    Args:
+        files: the file of each split, by the split's name; "train" is required. It may be
+            compressed (.gz, .xz).
+
+    Raises:
+        UserError: a file has another format, a question is empty, or an answer is not at its start
+            position (the message names file and record); or no training passage contains its
+            answer.
     """
     read = {split: questions_from_file(file) for split, file in files.items()}
     return _answerable(read, files_version(files.values()))

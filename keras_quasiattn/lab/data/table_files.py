@@ -106,6 +106,9 @@ def read_inputs(
         columns: the columns that form an input; tabs join them, and tabs and line breaks inside
             them become spaces.
         names: as for `read_table`; "label" may be among them.
+
+    Raises:
+        UserError: as for `read_table`.
     """
     return [
         ("\t".join(re.sub(r"[\t\n]", " ", row[column]) for column in columns), row.get("label"))

@@ -67,6 +67,9 @@ def pairs_from_tfds(
         second_key: the feature with the second text.
         label_key: the feature with the class.
         question_key: the feature that identifies the question of pairs to rank.
+
+    Raises:
+        UserError: a split has no gold label.
     """
     keys = [first_key, second_key, label_key, *([question_key] if question_key else [])]
     read, dropped = {}, {}
@@ -89,12 +92,18 @@ def pairs_from_files(
 ) -> LabelledTextSet[TextPairs]:
     """Read pairs to classify from the user's files with the columns `first`, `second` and `label`.
 
-    The classes, errors and warnings are as in `texts_from_files`. Rows with the label "-" are
-    dropped and counted. A text may be empty.
+    The classes are the labels of the training file, in the order of `texts_from_files`. Rows with
+    the label "-" are dropped and counted. A text may be empty.
 
     Args:
         files: by split, including "train", a table for `read_table`.
         names: the name in the tables of each column that has a different name there.
+
+    Raises:
+        UserError: as for `texts_from_files`; or no row of a split has a label.
+
+    Warns:
+        DataWarning: as for `texts_from_files`.
     """
     rows = {split: _labelled(file, names) for split, file in files.items()}
     given = {split: _labels(kept) for split, (kept, _) in rows.items()}
@@ -120,8 +129,13 @@ def ranked_pairs_from_files(
     same id belong to one question; otherwise rows with the same question do. A question may have
     only one candidate, or none that is right; the metrics decide whether it counts.
 
-    The arguments are as for `pairs_from_files`, but "train" is not required. Errors name file and
-    line.
+    Args:
+        files: as for `pairs_from_files`, but "train" is not required.
+        names: as for `pairs_from_files`.
+
+    Raises:
+        UserError: a file has another format, a label is neither 0 nor 1, or a `question_id` has two
+            questions; the message names file and line.
     """
 
     def read(file: str | Path) -> tuple[TextPairs, int]:
@@ -150,8 +164,15 @@ def pairs_from_click_log(
     """Read queries and the questions shown for them, relevant if users clicked them often.
 
     A click-through rate below 0.3 gives the label 0, above 0.7 the label 1; rows in between are
-    dropped and counted. The files have the columns `query`, `question` and `ctr`; the arguments are
-    as for `pairs_from_files`.
+    dropped and counted.
+
+    Args:
+        files: by split, a table for `read_table` with the columns `query`, `question` and `ctr`.
+        names: as for `pairs_from_files`.
+
+    Raises:
+        UserError: a file has another format, a rate is not a number in [0, 1] (the message names
+            file and line), or no row of a file has a label.
 
     Source: Mitra 2019, "Conflict as an Inverse of Attention in Sequence Relationship".
     """

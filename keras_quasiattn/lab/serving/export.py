@@ -153,6 +153,9 @@ def convert(
     Args:
         runtime: "onnx", "litert" or "openvino"; `-runtime` is added to the name of the model.
 
+    Returns:
+        The folder of the version, and the result of the comparison.
+
     Raises:
         UserError: the runtime is unknown, not installed or cannot run this model, or its answers
             differ.

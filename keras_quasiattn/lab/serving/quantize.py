@@ -59,6 +59,9 @@ def quantize(
         task: the run's task, with its data.
         mode: "int8".
         limit: number of validation examples to measure; None measures all. Defaults to 1000.
+
+    Raises:
+        UserError: an unknown mode, or missing data.
     """
     if mode not in MODES:
         raise UserError.unknown("quantization", mode, MODES)

@@ -91,7 +91,14 @@ class ByteTokenizer(_SequenceTokenizer):
         return tf.cast(self._splitter.split(strings), tf.int32) + _BYTE_SPECIAL_IDS
 
     def detokenize(self, ids: tf.Tensor) -> tf.Tensor:
-        """Decode ids (..., L) to strings (...) up to the first end; skip other special ids."""
+        """Decode ids up to the first end of the sequence; skip padding and out-of-range ids.
+
+        Args:
+            ids: integer tensor (..., L).
+
+        Returns:
+            String tensor (...).
+        """
         ids = tf.cast(ids, tf.int32)
         is_byte = (ids >= _BYTE_SPECIAL_IDS) & (ids < self.vocabulary_size) & ~self._ended(ids)
         alphabet = tf.constant([bytes([value]) for value in range(256)])
@@ -169,8 +176,13 @@ def learn_sentence_pieces(texts: Sequence[str | bytes], *, size: int) -> bytes:
     """Learn the model of a `SentencePieceTokenizer` from texts, such as those of both languages.
 
     The same texts in the same order give the same model. Texts of more than 4192 bytes are skipped.
-    `size` is the maximum size of the vocabulary: few texts give fewer pieces, and a size that is
-    too small for their characters is a `UserError`.
+
+    Args:
+        texts: the training texts.
+        size: maximum size of the vocabulary; few texts give fewer pieces.
+
+    Raises:
+        UserError: the size is too small for the characters, or there is no text.
     """
     import sentencepiece  # part of the `tasks` extra and needed only for learning
     from sentencepiece import sentencepiece_model_pb2

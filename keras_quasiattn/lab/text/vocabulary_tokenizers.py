@@ -101,10 +101,15 @@ class VocabularyTokenizer(abc.ABC):
     def tokenize(
         self, strings: tf.Tensor, max_length: int | None = None, *, length_multiple: int = 1
     ) -> tf.Tensor:
-        """Encode strings (B,) as int32 ids (B, L), padded with `pad_id`.
+        """Encode a batch of strings.
 
-        Strings are any bytes, which may be empty; B may be 0. A string is cut at `max_length` ids.
-        L is a multiple of `length_multiple`, to limit the number of different shapes.
+        Args:
+            strings: string tensor (B,). Strings may be empty and need not be UTF-8; B may be 0.
+            max_length: number of ids at which a longer string is cut; None cuts nothing.
+            length_multiple: pad to a multiple of this, to limit the number of different shapes.
+
+        Returns:
+            int32 ids (B, L), padded with `pad_id`; L is at least `length_multiple`.
         """
         return self.pad(self.split(strings)[:, :max_length], length_multiple)[1]
 
@@ -131,6 +136,9 @@ class WordTokenizer(VocabularyTokenizer):
             "cased_pieces".
         unknown_ids: number of ids for other words; see `VocabularyTokenizer`.
         text_version: version of the cleaning; 1 for runs that record none.
+
+    Raises:
+        ValueError: the cleaning is unknown, or the vocabulary or `unknown_ids` is unsuitable.
 
     >>> tokenizer = WordTokenizer(["[PAD]", "[UNK]", "who", "?"], cleaning="questions")
     >>> tokenizer.tokenize(tf.constant(["Who shot?", ""])).numpy().tolist()
@@ -161,9 +169,17 @@ class WordTokenizer(VocabularyTokenizer):
 class SpanTokenizer(WordTokenizer):
     """Split a string into runs of letters and digits and single other characters, with positions.
 
-    The words are those of the cleaning of the same name, "pieces", whose words are in lower case,
-    or "cased_pieces". The string itself is not changed, so the positions refer to it. The arguments
-    are those of `WordTokenizer`.
+    The words are those of the cleaning of the same name. The string itself is not changed, so the
+    positions refer to it.
+
+    Args:
+        vocabulary: the words by id; see `VocabularyTokenizer`.
+        cleaning: "pieces", whose words are in lower case, or "cased_pieces".
+        unknown_ids: number of ids for other words; see `VocabularyTokenizer`.
+        text_version: version of the cleaning; 1 for runs that record none.
+
+    Raises:
+        ValueError: as for `WordTokenizer`.
 
     >>> tokenizer = SpanTokenizer(["[PAD]", "[UNK]", "who", "?"])
     >>> tokens, starts, ends = tokenizer.split_with_offsets(tf.constant(["Qui vécut? "]))
@@ -261,15 +277,16 @@ def count_words(
 def ranked_words(
     counts: Mapping[str, int], *, size: int, min_count: int = 1, known: Collection[str] = ()
 ) -> list[str]:
-    """Return a vocabulary for `WordTokenizer`: the special tokens, then the most frequent words.
-
-    Words of equal count are in alphabetical order.
+    """Return a vocabulary for `WordTokenizer`: the most frequent of the counted words.
 
     Args:
         counts: how often each word occurs, as from `count_words`.
         size: maximum size of the vocabulary, including the two special tokens.
         min_count: rarer words are left out, unless they are in `known`.
         known: words that may be rare, for example because they have a word vector.
+
+    Returns:
+        The special tokens, then words by falling count; words of equal count in alphabetical order.
 
     >>> counts = count_words(["a b a", "c b a"], "words")
     >>> ranked_words(counts, size=10, min_count=2, known={"c"})
@@ -283,7 +300,12 @@ def ranked_words(
 def learn_subwords(
     texts: Sequence[str | bytes], *, size: int, text_version: int = TEXT_VERSION
 ) -> list[str]:
-    """Learn a vocabulary for `SubwordTokenizer`, of about this size, from training texts.
+    """Learn a vocabulary for `SubwordTokenizer`: pieces of the words of some texts.
+
+    Args:
+        texts: the training texts.
+        size: approximate size of the vocabulary.
+        text_version: as for `SubwordTokenizer`.
 
     Source: tensorflow-text's `bert_vocab_from_dataset`.
     """
@@ -304,7 +326,15 @@ def vocabulary_text(vocabulary: Sequence[str]) -> str:
 
 
 def read_vocabulary(text: str, source: str) -> list[str]:
-    """Read a vocabulary from the content of its file, which errors call `source`."""
+    """Read a vocabulary from the content of its file.
+
+    Args:
+        text: content of the file.
+        source: name of the file, for the error message.
+
+    Raises:
+        UserError: the text is not a vocabulary.
+    """
     vocabulary = text.removesuffix("\n").split("\n")
     if vocabulary[:2] != _SPECIAL or len(set(vocabulary)) != len(vocabulary):
         raise UserError(

@@ -40,6 +40,9 @@ class AttentionSummaries(keras.callbacks.Callback):
             long.
         start: the update from which training resumes; rows beyond it are dropped.
 
+    Raises:
+        UserError: the folder cannot be written.
+
     ```python
     model.fit(x, y, callbacks=[AttentionSummaries("logs", x[:32])])
     ```

@@ -231,5 +231,9 @@ def source_commit() -> str | None:
 
 
 def append_result(file: str | Path, row: Mapping[str, Any]) -> None:
-    """Append a row to a JSON Lines file, atomically, even while other processes append to it."""
+    """Append a row to a JSON Lines file, atomically, even while other processes append to it.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
     rewrite(Path(file), lambda rows: f"{rows}{json.dumps(dict(row))}\n")

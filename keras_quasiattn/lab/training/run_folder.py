@@ -103,6 +103,9 @@ class RunFolder:
             task: the task that will be trained.
             options: the trainer's options besides the task; JSON-serializable.
             command: the command line that started the run, for the record.
+
+        Raises:
+            UserError: the folder is not empty or cannot be written.
         """
         path = Path(path)
         cls.prepare_empty(path)
@@ -119,10 +122,15 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: str | Path, *, finished: bool = False) -> "RunFolder":
-        """Open the run in a folder; with `finished`, it must be, so that `load_model` works.
+        """Open the run in a folder.
+
+        Args:
+            path: the folder.
+            finished: whether the run must be finished, so that `load_model` works.
 
         Raises:
-            UserError: the folder holds no run, a damaged one, or one of a newer format.
+            UserError: the folder is missing, holds no run or a damaged one, has a newer format, or
+                is not finished although it must be.
         """
         path = Path(path)
         folder = cls(path, read_config(path))
@@ -192,8 +200,12 @@ class RunFolder:
     def task(self, data_dir: str | Path) -> Task:
         """Rebuild the trained task from the config and the files that it saved.
 
+        Args:
+            data_dir: where the task's data are on this machine.
+
         Raises:
-            UserError: this version does not know an option, or a file is damaged.
+            UserError: this version does not know the task or one of its options, or a file is
+                damaged.
         """
         task = tasks.get(self.config["task"])
         try:
@@ -255,7 +267,10 @@ class RunFolder:
         rewrite(self.path / "metrics.json", changed)
 
     def load_model(self, task: Task | None = None) -> keras.Model:
-        """Load the finished model, not compiled; `task` is the run's, if it is rebuilt already.
+        """Load the finished model, not compiled.
+
+        Args:
+            task: the run's task, if `task()` has already rebuilt it.
 
         Raises:
             UserError: the run is not finished, or a file is damaged or not the one in the manifest.

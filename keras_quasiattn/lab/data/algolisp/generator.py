@@ -68,6 +68,9 @@ class GeneratedAlgoLispConfig(tfds.core.BuilderConfig):
         test: number of problems in the test split.
         seed: determines the problems; a smaller split is the start of a larger one with the same
             seed.
+
+    Raises:
+        ValueError: a split would be empty.
     """
 
     name: str = ""

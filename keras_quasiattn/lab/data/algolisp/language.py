@@ -344,7 +344,11 @@ class Program:
         _check_names(self.tree, frozenset(self.arguments))
 
     def run(self, inputs: Mapping[str, Any], max_steps: int = MAX_STEPS) -> Any:
-        """Run the program on the values of its arguments; return its value.
+        """Run the program and return a number, truth value, string, array or dictionary.
+
+        Args:
+            inputs: value of each argument by name.
+            max_steps: number of steps after which the program is stopped.
 
         Raises:
             ProgramError: an input is missing or has another type, or the program fails or exceeds a

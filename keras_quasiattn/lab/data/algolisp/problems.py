@@ -116,7 +116,14 @@ def programs_from_tfds(
 
 
 def programs_from_files(files: Mapping[str, str | Path]) -> LabelledTextSet[ProgramTexts]:
-    """Read the file of each split, in AlgoLisp's published format, as `read_problems` does."""
+    """Read splits from files in AlgoLisp's published format, which `read_problems` describes.
+
+    Args:
+        files: the file of each split, by the split's name.
+
+    Raises:
+        UserError: as for `read_problems`.
+    """
     read = {split: programs_from_file(file) for split, file in files.items()}
     return LabelledTextSet((), read, files_version(files.values()))
 
@@ -135,7 +142,12 @@ def read_problems(file: str | Path) -> Iterator[Problem]:
     `args` (types by name), `return_type` and `tests` (objects with `input` and `output`); other
     keys are ignored. Programs are not run on their tests: some published programs fail theirs.
 
-    The name of the file may end in .gz or .xz. Errors name file and line.
+    Args:
+        file: its lines are JSON; the name may end in .gz or .xz.
+
+    Raises:
+        UserError: a line is not JSON, a key is missing or a value has another form (the message
+            names file and line); or the file cannot be read or has no problems.
     """
     file, number = Path(file), 0
     with open_text(file) as stream:
