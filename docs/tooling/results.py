@@ -1,7 +1,7 @@
 """Writes the tables and charts of the results pages from `examples/papers` and `results`.
 
 `python docs/tooling/results.py` rewrites what stands between the marks of a page and leaves the
-text. The chart needs Matplotlib (`pip install 'keras-quasiattn[report]'`).
+text. The charts need Matplotlib (`pip install 'keras-quasiattn[report]'`).
 """
 
 import re
@@ -29,6 +29,11 @@ COMPARED: Mapping[str, Sequence[str]] = {
     ),
     "ganet": ("2", "words"),
     "conflict": ("1", "trecqa"),
+}
+# The tables of each chart, which bears its name.
+CHARTS: Mapping[str, Mapping[str, Sequence[str]]] = {
+    "differences": COMPARED,
+    "encoder_differences": {"encoders": ("attentions-trec", "attentions-trecqa")},
 }
 TASKS = {
     "classify": "texts",
@@ -112,9 +117,9 @@ def page(paper: str) -> str:
     return BLOCK.sub(lambda found: found[1] + found[2] + section(tables(paper)[found[1]]), text)
 
 
-def compared() -> Iterator[Compared]:
-    """The rows of the summary: all that are compared with two seeds or more."""
-    for paper, names in COMPARED.items():
+def compared(papers: Mapping[str, Sequence[str]] = COMPARED) -> Iterator[Compared]:
+    """The rows of the summary or a chart: all that are compared with two seeds or more."""
+    for paper, names in papers.items():
         for name in names:
             table = tables(paper)[name]
             found = lines(table)
@@ -164,12 +169,12 @@ def overview() -> str:
     return SUMMARY.sub(lambda _: summary(), text)
 
 
-def drawing() -> Drawing:
-    """The summary as a chart."""
-    rows = list(compared())
+def drawing(name: str) -> Drawing:
+    """The chart of this name."""
+    rows = list(compared(CHARTS[name]))
     size = (7.6, 0.34 * len(rows) + 1.2)
     title = "Points above softmax attention"
-    return Drawing("differences", title, title, lambda figure: _draw(figure, rows), size)
+    return Drawing(name, title, title, lambda figure: _draw(figure, rows), size)
 
 
 def _draw(figure: Any, rows: Sequence[Compared]) -> None:
@@ -208,11 +213,12 @@ def signed(points: float) -> str:
 
 
 def main() -> None:
-    """Write all pages and the chart."""
+    """Write all pages and charts."""
     (DOCS / "results.md").write_text(overview(), encoding="utf-8")
     for file in sorted((DOCS / "results").glob("*.md")):
         file.write_text(page(file.stem), encoding="utf-8")
-    (DOCS / "images" / "differences.svg").write_bytes(drawing().light)
+    for name in CHARTS:
+        (DOCS / "images" / f"{name}.svg").write_bytes(drawing(name).light)
 
 
 if __name__ == "__main__":

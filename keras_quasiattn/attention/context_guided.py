@@ -11,7 +11,15 @@ from keras_quasiattn.attention.base import ScoreAttention, register_attention
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.core.arguments import check_number
 from keras_quasiattn.core.masks import Mask, masked_softmax, zero_masked
-from keras_quasiattn.core.tensors import as_dtype, dot_products, per_position, project
+from keras_quasiattn.core.tensors import (
+    as_dtype,
+    check_features,
+    check_lengths,
+    check_per_position,
+    dot_products,
+    per_position,
+    project,
+)
 
 Tensor = Any
 
@@ -55,7 +63,8 @@ def context_guided_attention(
         output (..., T, V) in the dtype of `value`, or (output, W) with W (..., T, S).
 
     Raises:
-        ValueError: a finite bias below −1e4, which does not delete a key (not checked in graphs).
+        ValueError: sizes that do not match, or a finite bias below −1e4, which does not delete a
+            key (not checked in graphs).
 
     Example:
     >>> x = np.zeros((2, 1))
@@ -71,6 +80,12 @@ def context_guided_attention(
     sides = {"query_context": query_context, "key_context": key_context}
     sides |= {"query_gate": query_gate, "key_gate": key_gate}
     learned = {name: ops.convert_to_tensor(one) for name, one in sides.items()}
+    query, key = ops.convert_to_tensor(query), ops.convert_to_tensor(key)
+    check_features(query, key, "query", "key")
+    check_features(learned["query_context"], learned["key_context"], *list(learned)[:2])
+    for name, x in (("query", query), ("key", key)):
+        check_lengths(x, learned[f"{name}_context"], name, f"{name}_context")
+        check_per_position(learned[f"{name}_gate"], x, f"{name}_gate", name)
     learned["scale"] = options["scale"] = scale
     return ContextGuided(alpha).compute(query, key, value, mask, learned=learned, **options)
 

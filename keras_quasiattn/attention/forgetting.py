@@ -10,7 +10,7 @@ from keras_quasiattn.attention.base import ScoreAttention, register_attention
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.core.backend import cumsum
 from keras_quasiattn.core.masks import Mask, masked_softmax, zero_masked
-from keras_quasiattn.core.tensors import as_dtype, per_position
+from keras_quasiattn.core.tensors import as_dtype, check_per_position, check_rank, per_position
 
 Tensor = Any
 
@@ -54,6 +54,9 @@ def forgetting_attention(
     Source: Lin et al. 2025, "Forgetting Transformer: Softmax Attention with a Forget Gate", eqs. 4
     to 6.
     """
+    log_forget, key = ops.convert_to_tensor(log_forget), ops.convert_to_tensor(key)
+    check_rank(key, "key")
+    check_per_position(log_forget, key, "log_forget", "key")
     learned = {"log_forget": log_forget}
     return Forgetting().compute(query, key, value, mask, learned=learned, **options)
 

@@ -71,6 +71,16 @@ def check_lengths(
         )
 
 
+def check_per_position(number: Tensor, x: Tensor, name: str, x_name: str) -> None:
+    """Raise a `ValueError` unless `number` (..., length) has the length of `x`."""
+    lengths = [*number.shape[-1:], x.shape[-2]]
+    if len(lengths) < 2 or (None not in lengths and lengths[0] not in (1, lengths[1])):
+        raise ValueError(
+            f"`{name}` must have shape (..., length) with the length of `{x_name}`. Received "
+            f"{name}.shape={tuple(number.shape)} and {x_name}.shape={tuple(x.shape)}."
+        )
+
+
 def check_dropout(rate: float, seed: Tensor | None) -> None:
     """Raise a `ValueError` for a rate outside [0, 1), or a rate above 0 without a seed."""
     if not 0 <= rate < 1:

@@ -23,6 +23,32 @@ def test_attention(op, inputs, message):
         op(*inputs)
 
 
+GATED = {"query_context": X, "key_context": X, "query_gate": X[..., 0], "key_gate": X[..., 0]}
+
+
+@pytest.mark.parametrize(
+    "op,options,wrong,message",
+    [
+        (ops.differential_attention, {"subtracted": 0.5}, "query", r"\(\.\.\., length, features\)"),
+        (ops.differential_attention, {"subtracted": 0.5}, "key", r"\(\.\.\., length, features\)"),
+        (ops.forgetting_attention, {"log_forget": X[..., 0]}, "log_forget", "the length of `key`"),
+        *(
+            (ops.context_guided_attention, GATED, wrong, message)
+            for wrong, message in (
+                ("query_context", r"\(\.\.\., length, features\)"),
+                ("key_context", r"\(\.\.\., length, features\)"),
+                ("query_gate", "the length of `query`"),
+                ("key_gate", "the length of `key`"),
+            )
+        ),
+    ],
+)
+def test_wrong_sizes_are_not_left_to_the_backend(op, options, wrong, message):
+    arguments = {"query": X, "key": X, "value": X, **options, wrong: X[0, 0]}
+    with pytest.raises(ValueError, match=f"`{wrong}` must have shape .*{message}.*3,"):
+        op(**arguments)
+
+
 @pytest.mark.parametrize(
     "option", ["similarity", "gate", "gate_range", "implementation", "center_similarity"]
 )
