@@ -178,7 +178,11 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
     """Lock a file against other processes; it is created if missing, and removed if it stays empty.
 
     The lock is released at the end of the `with` block, or when the process ends, even if killed.
-    The block may replace the file. Without `wait`, another process's lock is a `BlockingIOError`.
+    The block may replace the file.
+
+    Raises:
+        BlockingIOError: another process holds the lock, and `wait` is False.
+        OSError: the file cannot be created.
     """
     while True:
         with open(path, "a") as file:

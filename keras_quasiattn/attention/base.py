@@ -72,7 +72,8 @@ class Attention:
             queries must then be hidden although no weight depends on them.
         rows_are_independent: whether the weights of a query depend on no other query. `attend` may
             then be called for one tile of queries at a time.
-        needs_one_projection: whether both sequences need one projection, to subtract features.
+        needs_one_projection: whether both sequences need the same projection, because features are
+            subtracted from each other.
         pair_score_count: number of weight matrices that `pair` returns.
         pair_has_distance: whether `pair` also takes `distance_a` and `distance_b`, the features
             that a distance between the sequences compares.
@@ -428,8 +429,12 @@ def factor_weights(
 ) -> dict[str, Any]:
     """Add a float32 weight ≥ 0 of `shape`, initially 1, for each value that is "learned"."""
     names = [name for name, value in values.items() if value == "learned"]
-    options: Any = {"constraint": keras.constraints.NonNeg(), "autocast": False}
-    return {name: layer.add_weight(shape, "ones", name=name, **options) for name in names}
+    return {
+        name: layer.add_weight(
+            shape, "ones", constraint=keras.constraints.NonNeg(), autocast=False, name=name
+        )
+        for name in names
+    }
 
 
 def factor(value: Factor, weight: Any | None, scale: Any) -> Any:

@@ -56,8 +56,9 @@ def attend_from_cache(
             heads = attention.project_query(query, index)
         else:
             heads = projected(attention.query_dense, query)
-        stored, pairs = (cache["key"], cache["value"]), pair_mask(None, mask)
-        output, _ = attention._compute_attention(heads, *stored, pairs, training=False)
+        output, _ = attention._compute_attention(
+            heads, cache["key"], cache["value"], pair_mask(None, mask), training=False
+        )
         output = projected(attention.output_dense, output)
         if mask is not None and is_ours:
             # Otherwise rows that attended to nothing would hold the bias of the projection.

@@ -65,7 +65,8 @@ def conflict_attention(
         output (..., T, V) in the dtype of `values`, or (output, w) with w (..., T, S).
 
     Raises:
-        ValueError: an unknown difference, a float mask, a rank below 2, or sizes that differ.
+        ValueError: an unknown difference, a float mask, a rank below 2, or lengths or feature
+            counts that do not match.
 
     Example:
     >>> u, v = np.array([[[-1.0], [1.0]]]), np.array([[[-1.0], [1.0]]])
@@ -131,7 +132,8 @@ def multi_head_conflict_attention(
         return_scores: also return the weights, before dropout.
 
     Returns:
-        output (..., N, T, V) in the dtype of `value`, or that and the weights (..., N, T, S).
+        output (..., N, T, V) in the dtype of `value`, or (output, weights) with weights
+        (..., N, T, S).
 
     Raises:
         ValueError: an unknown difference, a float mask, a bias without floats or of another shape,
@@ -242,8 +244,9 @@ class Conflict(Attention):
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, **options: Any) -> Any:
         """Score by dot products and by conflict, and attend."""
-        kernels, scale = options.pop("learned")["score_kernels"], options.pop("scale", 1.0)
-        scores = _scores_of_heads(query, key, kernels, scale, self.difference)
+        learned = options.pop("learned")
+        scale = options.pop("scale", 1.0)
+        scores = _scores_of_heads(query, key, learned["score_kernels"], scale, self.difference)
         return attend(scores, value, mask, **options)
 
     def operations(
@@ -276,7 +279,8 @@ class MultiHeadConflict(MultiHeadQuasiAttention):
 
     Args:
         conflict_heads: how many of the heads are conflict heads, at least 1.
-        difference: as in `layers.ConflictAttention`. "signed" gives all queries the same weights.
+        difference: as in `layers.ConflictAttention`. With "signed", each conflict head gives every
+            query the same weights.
         **arguments: as for `layers.MultiHeadQuasiAttention`.
 
     Returns:

@@ -82,12 +82,14 @@ def context_guided_attention(
     learned = {name: ops.convert_to_tensor(one) for name, one in sides.items()}
     query, key = ops.convert_to_tensor(query), ops.convert_to_tensor(key)
     check_features(query, key, "query", "key")
-    check_features(learned["query_context"], learned["key_context"], *list(learned)[:2])
+    contexts = learned["query_context"], learned["key_context"]
+    check_features(*contexts, "query_context", "key_context")
     for name, x in (("query", query), ("key", key)):
         check_lengths(x, learned[f"{name}_context"], name, f"{name}_context")
         check_per_position(learned[f"{name}_gate"], x, f"{name}_gate", name)
-    learned["scale"] = options["scale"] = scale
-    return ContextGuided(alpha).compute(query, key, value, mask, learned=learned, **options)
+    learned["scale"] = scale
+    compute = ContextGuided(alpha).compute
+    return compute(query, key, value, mask, learned=learned, scale=scale, **options)
 
 
 @dataclasses.dataclass

@@ -43,7 +43,8 @@ def differential_attention(
         value: (..., S, V).
         mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
         subtracted: λ, a number or a tensor that broadcasts to (..., T, 1).
-        output_scale: if given, each output vector is divided by its root mean square, times this.
+        output_scale: if given, each output vector is divided by its root mean square, and
+            multiplied by this number.
         bias: floats that broadcast to (..., T, S), added to both products; None = no bias.
             −∞ hides the pair, as the mask does.
         return_scores: also return W, before dropout.
@@ -139,8 +140,15 @@ class Differential(Attention):
         products = [learned[f"query_{part}"] * learned[f"key_{part}"] for part in (1, 2)]
         first, second = (ops.exp(ops.sum(product)) for product in products)
         start = 0.8 - 0.6 * math.exp(-0.3 * (self.depth - 1))
-        options |= {"subtracted": first - second + start, "output_scale": 1 - start}
-        return differential_attention(query, key, value, mask, **options)
+        return differential_attention(
+            query,
+            key,
+            value,
+            mask,
+            subtracted=first - second + start,
+            output_scale=1 - start,
+            **options,
+        )
 
 
 @register_attention("differential")

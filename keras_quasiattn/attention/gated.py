@@ -185,10 +185,10 @@ class GateOptions:
         if self.final_temperature is not None:
             _number(self.final_temperature, "final_temperature", lambda x: x > 0, "> 0")
         check_positive_integer(self.annealing_steps, "annealing_steps")
-        cost, threshold = self.open_gate_cost, self.threshold
+        cost = self.open_gate_cost
         self.open_gate_cost = _number(cost, "open_gate_cost", lambda x: x >= 0, "≥ 0")
         check_choice(self.inference, ("threshold", "sample"), "inference")
-        self.threshold = _number(threshold, "threshold", lambda x: 0 <= x <= 1, "≥ 0 and ≤ 1")
+        self.threshold = _number(self.threshold, "threshold", lambda x: 0 <= x <= 1, "≥ 0 and ≤ 1")
 
 
 class Gates(QuantizedParts, keras.layers.Layer):
@@ -223,8 +223,14 @@ class Gates(QuantizedParts, keras.layers.Layer):
         """Create the seed generator, and a counter of training calls if τ is annealed."""
         self.seed_generator = keras.random.SeedGenerator(self.seed)
         if self.options.final_temperature is not None:
-            options = {"trainable": False, "aggregation": "only_first_replica"}
-            self.steps = self.add_weight((), "zeros", autocast=False, name="steps", **options)
+            self.steps = self.add_weight(
+                (),
+                "zeros",
+                trainable=False,
+                autocast=False,
+                aggregation="only_first_replica",
+                name="steps",
+            )
 
     def call(
         self, logits: Tensor, mask: Tensor | None = None, training: bool | None = None
@@ -297,21 +303,26 @@ class Gated(GateOptions, ScoreAttention):
 
     def prepare(self, layer: Any, heads: int = 1) -> None:
         """Add the sublayer that draws the gates and tracks their cost to `layer`."""
-        options = {"seed": getattr(layer, "seed", None), "dtype": layer.dtype_policy}
-        layer.gates = self.gates = Gates(self, metric_prefix=f"{layer.name}_", **options)
+        layer.gates = self.gates = Gates(
+            self,
+            seed=getattr(layer, "seed", None),
+            metric_prefix=f"{layer.name}_",
+            dtype=layer.dtype_policy,
+        )
 
     def make_weights(self, layer: Any, features: int, heads: int | None = None) -> dict[str, Any]:
         """Add u and b to `layer`, for each of its heads."""
         of_heads = () if heads is None else (heads,)
         layer.gate_kernel = layer.add_score_kernel((features, *of_heads), "gate_kernel")
-        bias = {"shape": (*of_heads, 1), "initializer": "zeros", "name": "gate_bias"}
-        layer.gate_bias = layer.add_weight(autocast=False, **bias)
+        shape = (*of_heads, 1)
+        layer.gate_bias = layer.add_weight(shape, "zeros", autocast=False, name="gate_bias")
         self.gates.build(None)
         return {"kernel": layer.gate_kernel, "bias": layer.gate_bias}
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, **options: Any) -> Any:
         """Draw the gates, and attend to the keys whose gates are open."""
-        learned, is_causal = options.pop("learned"), options.pop("is_causal", False)
+        learned = options.pop("learned")
+        is_causal = options.pop("is_causal", False)
         if options.get("bias") is not None:
             mask = hide_where_infinite(mask, options["bias"])
         if is_causal:

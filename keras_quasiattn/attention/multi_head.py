@@ -168,8 +168,12 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
         check(not flash_attention, flash_attention, "flash_attention", expected)
         check_positive_integer(num_heads, "num_heads")
         check_positive_integer(key_dim, "key_dim")
-        sizes = {"value_dim": value_dim, "sliding_window": sliding_window}
-        for name, size in {"num_key_value_heads": num_key_value_heads, **sizes}.items():
+        sizes = {
+            "num_key_value_heads": num_key_value_heads,
+            "value_dim": value_dim,
+            "sliding_window": sliding_window,
+        }
+        for name, size in sizes.items():
             if size is not None:
                 check_positive_integer(size, name)
         if num_key_value_heads and num_heads % num_key_value_heads:
@@ -261,10 +265,12 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
             if getattr(self, name) is not None:
                 self._axes.require_single(name)
         # Attributes and names are as in Keras, and so are saved weights.
-        make, shared = self.make_projection, self.num_key_value_heads or self.num_heads
-        values, keys_of = (self.num_heads, self.value_dim), key_shape or value_shape
+        make = self.make_projection
+        shared = self.num_key_value_heads or self.num_heads
+        values = (self.num_heads, self.value_dim)
+        key_shape = value_shape if key_shape is None else key_shape
         self._query_dense = make("query", query_shape, (self.num_heads, self.key_dim))
-        self._key_dense = make("key", keys_of, (shared, self.key_dim))
+        self._key_dense = make("key", key_shape, (shared, self.key_dim))
         if self.use_gate:
             self._gate_dense = make("gate", query_shape, values, activation="sigmoid")
         self._value_dense = make("value", value_shape, (shared, self.value_dim))
@@ -319,10 +325,14 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
 
     def add_score_kernel(self, shape: tuple[int, ...], name: str) -> Any:
         """Add a weight (H, …) from which scores are computed, float32 under 16-bit policies."""
-        given, initializer = self._projection_arguments, self._kernel_initializer.clone()
-        options = {name: given[f"kernel_{name}"] for name in ("regularizer", "constraint")}
-        initializer = ProjectionInitializer(initializer, 1)
-        return self.add_weight(shape, initializer, autocast=False, name=name, **options)
+        return self.add_weight(
+            shape,
+            ProjectionInitializer(self._kernel_initializer.clone(), 1),
+            regularizer=self._projection_arguments["kernel_regularizer"],
+            constraint=self._projection_arguments["kernel_constraint"],
+            autocast=False,
+            name=name,
+        )
 
     def call(
         self,
@@ -346,7 +356,8 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
         """
         self._check_overrides()
         self._check_masks(query, value, query_mask, value_mask, key_mask, attention_mask)
-        # A mask given for both queries and keys hides a position in both roles.
+        # A mask given for both queries and keys hides a position in both roles; any other mask in
+        # one.
         hides = key_mask is not None or (value_mask is not None and value_mask is not query_mask)
         # Two arguments may share a mask and must still share it afterwards.
         masks = (query_mask, value_mask, key_mask, attention_mask)
@@ -366,7 +377,7 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
         else:
             inputs = KnownInputs.unless_all_is_seen(bias, *given)
         # (B, T, ..., N, H), (B, S, ..., G, H), (B, S, ..., G, V)
-        heads = inputs.project(self)
+        heads_query, heads_key, heads_value = inputs.project(self)
         # Which queries see NaN, and which are real and see anything: (B, T, ...), or None.
         unknown, rows = inputs.rows(axes, pairs, use_causal_mask, bias)
         if self.weights_see_all_pairs and not use_causal_mask:
@@ -381,9 +392,9 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
         ):
             mask = combine_masks(mask, targets)  # T·S memory: only if needed
         output, scores = self._attend(
-            heads[0],
-            heads[1],
-            heads[2],
+            heads_query,
+            heads_key,
+            heads_value,
             mask,
             training=training,
             return_scores=return_attention_scores,
@@ -410,9 +421,10 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
         check_sequence_mask(query_mask, "query_mask", query, "`attention_mask`")
         check_sequence_mask(value_mask, "value_mask", value, "`attention_mask`")
         check_sequence_mask(key_mask, "key_mask", value, "`attention_mask`")
-        axes, positions = self._axes_of(query), "`query_mask` and `value_mask`"
+        axes = self._axes_of(query)
         shape = axes.scores_shape(query.shape, value.shape, self.num_heads)
-        check_attention_mask(pairs, "attention_mask", shape, positions, len(axes.axes))
+        masks = "`query_mask` and `value_mask`"
+        check_attention_mask(pairs, "attention_mask", shape, masks, len(axes.axes))
 
     def _axes_of(self, query: Any) -> "AttentionAxes":
         return AttentionAxes(len(query.shape) + 1, self.attention_axes)
@@ -519,9 +531,15 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
         lengths = self._axes.lengths(query), self._axes.lengths(key)
         mask = self._axes.pair_mask(as_boolean_mask(attention_mask, "attention_mask"), *lengths)
         mask = combine_masks(mask, self._window(*lengths))
-        options: dict[str, Any] = {"training": training, "is_causal": use_causal_mask}
-        options["return_scores"] = return_attention_scores
-        return self._attend(query, key, value, mask, **options)
+        return self._attend(
+            query,
+            key,
+            value,
+            mask,
+            training=training,
+            return_scores=return_attention_scores,
+            is_causal=use_causal_mask,
+        )
 
     def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
         """Return symbolic output (B, T, ..., features), and scores (B, ..., N, T, S)."""
@@ -750,8 +768,8 @@ class KnownInputs:
             return [inputs.query, inputs.value, *finite, *([] if key is None else [inputs.key])]
 
         inputs = cls(query, value, key, *masks, look=False)
-        found = with_hidden_pairs(look, None, bias)
-        inputs.query, inputs.value, of_query, of_sources, *keys = found
+        seen = with_hidden_pairs(look, None, bias)
+        inputs.query, inputs.value, of_query, of_sources, *keys = seen
         inputs.finite = (of_query, of_sources)
         inputs.key = keys[0] if keys else None
         return inputs
@@ -779,16 +797,20 @@ class KnownInputs:
         (B, ..., N, T, S); a `bias` that broadcasts alike hides pairs where it is −∞.
         """
         query_mask, source_mask = self._masks
-        keys, lengths = axes.source_mask(source_mask), axes.lengths(self.query)
+        keys = axes.source_mask(source_mask)
+        lengths = axes.lengths(self.query)
 
         def rows_with_output(pairs: Tensor | None) -> Tensor | None:
-            found, mask = query_mask, combine_masks(keys, pairs)
+            rows = query_mask
+            mask = combine_masks(keys, pairs)
             if mask is not None:
-                found = combine_masks(found, axes.rows_with_a_key(mask, lengths, is_causal))
-            if not all(self.value.shape[axis] for axis in axes.axes):  # no keys, or unknown
-                some = ops.full(ops.shape(self.query)[:-1], ops.size(self.value) > 0, dtype="bool")
-                found = combine_masks(found, some)
-            return found
+                rows = combine_masks(rows, axes.rows_with_a_key(mask, lengths, is_causal))
+            # No keys, or an unknown length.
+            if not all(self.value.shape[axis] for axis in axes.axes):
+                has_keys = ops.size(self.value) > 0
+                shape = ops.shape(self.query)[:-1]
+                rows = combine_masks(rows, ops.full(shape, has_keys, dtype="bool"))
+            return rows
 
         if self.finite is None:
             return None, rows_with_output(pairs)

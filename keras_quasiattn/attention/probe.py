@@ -88,7 +88,8 @@ def with_sequences(
     """Return the maps with the sequence that each axis belongs to, found by its length.
 
     Where two sequences have the same length, rows belong to the first and columns to the last.
-    Otherwise pass maps of a call in which all lengths differ as `measured`, with its `lengths`.
+    To avoid that, pass maps of a call in which all lengths differ as `measured`; `lengths` are then
+    those of that call, by name.
 
     >>> from keras_quasiattn.layers import CoDA
     >>> layer, x = CoDA(name="coda"), keras.ops.ones((1, 3, 4))
@@ -131,8 +132,9 @@ def watching(layer: keras.Layer) -> Iterator[list[AttentionMap]]:
 def _watched(path: str, layer: keras.Layer, maps: list[AttentionMap]) -> Iterator[None]:
     """Make `layer.call` append its recordings to `maps` within the `with` block."""
     call: Callable[..., Any] = layer.call
-    is_ours, recorded_call = isinstance(layer, MultiHeadQuasiAttention), call
-    if isinstance(layer, keras.layers.MultiHeadAttention) and not is_ours:
+    recorded_call = call
+    keeps_record = isinstance(layer, MultiHeadQuasiAttention)
+    if isinstance(layer, keras.layers.MultiHeadAttention) and not keeps_record:
         recorded_call = functools.partial(_call_and_record, layer, call)
 
     def watched(*args: Any, **kwargs: Any) -> Any:

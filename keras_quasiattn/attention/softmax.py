@@ -150,11 +150,13 @@ def alignment_pair(
     b, value_b = sides("b", b, mask_b, value_b=value_b)
     check_features(a, b, "a", "b")
     products = dot_products(a, b)  # (..., T, S)
-    options: Any = {"return_scores": True, "name": "weights_first"}
-    beta, to_b = attend(products, value_b, pair_mask(mask_a, mask_b), **options)
+    beta, to_b = attend(
+        products, value_b, pair_mask(mask_a, mask_b), return_scores=True, name="weights_first"
+    )
     products = ops.swapaxes(products, -1, -2)  # (..., S, T)
-    options["name"] = "weights_second"
-    alpha, to_a = attend(products, value_a, pair_mask(mask_b, mask_a), **options)
+    alpha, to_a = attend(
+        products, value_a, pair_mask(mask_b, mask_a), return_scores=True, name="weights_second"
+    )
     return (beta, alpha, to_b, ops.swapaxes(to_a, -1, -2)) if return_scores else (beta, alpha)
 
 
@@ -222,7 +224,8 @@ class MultiHeadSoftmax(MultiHeadQuasiAttention):
         (B, T, features); with `return_attention_scores` also the weights (B, N, T, S).
 
     Raises:
-        ValueError: a float mask, a bias without floats, other shapes, or `flash_attention=True`.
+        ValueError: a float mask, a bias without floats, shapes that do not fit together, or
+            `flash_attention=True`.
 
     Example:
     >>> x = np.ones((2, 5, 16), "float32")

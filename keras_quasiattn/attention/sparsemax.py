@@ -268,8 +268,9 @@ class SparseCall(Call):
         mask = None
         if self.masks:
             mask = ops.take(given["full_mask"], given["full_index"], axis=0)
-        scores, is_convex = given["scores"], self.alpha <= 2
-        return [sparse_weights_of_tensors(scores, mask, self.alpha, is_convex=is_convex)]
+        return [
+            sparse_weights_of_tensors(given["scores"], mask, self.alpha, is_convex=self.alpha <= 2)
+        ]
 
 
 @dataclasses.dataclass

@@ -17,8 +17,14 @@ Tensor = Any
 FORMS = ("added", "blended")
 # Arguments that the other attention shares, because it works on the same heads.
 _SHARED = (
-    *("num_heads", "key_dim", "value_dim", "attention_axes", "seed"),
-    *("kernel_initializer", "kernel_regularizer", "kernel_constraint"),
+    "num_heads",
+    "key_dim",
+    "value_dim",
+    "kernel_initializer",
+    "kernel_regularizer",
+    "kernel_constraint",
+    "attention_axes",
+    "seed",
 )
 
 
@@ -56,7 +62,8 @@ class Start(QuantizedParts, keras.layers.Layer):
 
     At first f or s is 0, so the layer computes what `start` computes. f then has a gradient, but
     weights that only `own` uses have none. f, s, the sum and the values of `own` are float32 in
-    16-bit layers. Both drop the same pairs. A call's weights are those of the sum.
+    16-bit layers. If weights are dropped, both attentions drop the same pairs. The weights of a
+    call are those of the sum.
 
     `own` is the multi-head layer; the other attention has the name `attention`, with `options`. An
     unknown attention or `form` is a `ValueError`. `amount` is f (N, 1, 1), or s; `is_finished` says
@@ -71,8 +78,9 @@ class Start(QuantizedParts, keras.layers.Layer):
         check_choice(form, FORMS, "form")
         config = keras.layers.MultiHeadAttention.get_config(own)
         shared = {name: config[name] for name in _SHARED}
-        shared |= {"dtype": own.dtype_policy, "name": f"{own.name}_start"}
-        layer = ATTENTIONS[attention](**shared, **(options or {}))
+        layer = ATTENTIONS[attention](
+            **shared, **(options or {}), dtype=own.dtype_policy, name=f"{own.name}_start"
+        )
         self.heads = Heads(layer, name=attention)
         self.num_heads = own.num_heads
         self._attention, self._given_options, self.form = attention, options, form
@@ -116,9 +124,13 @@ class Start(QuantizedParts, keras.layers.Layer):
         self.heads.build_for(rank)
         # (N, 1, 1), to be multiplied by (B, ..., N, T, V)
         shape = () if self.is_blend else (self.num_heads, 1, 1)
-        options = {"trainable": not self.is_blend, "autocast": False}
-        name = "share" if self.is_blend else "factor"
-        self.amount = self.add_weight(shape, "zeros", name=name, **options)
+        self.amount = self.add_weight(
+            shape,
+            "zeros",
+            trainable=not self.is_blend,
+            autocast=False,
+            name="share" if self.is_blend else "factor",
+        )
         self.built = True
 
     def beside(self, own: Callable[..., Any]) -> Callable[..., Any]:

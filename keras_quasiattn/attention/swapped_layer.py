@@ -43,8 +43,7 @@ class Swap:
     @classmethod
     def saved(cls, config: dict[str, Any]) -> "Swap":
         """Return the swap in the configuration of a copy."""
-        names = {field.name for field in dataclasses.fields(cls)} & config.keys()
-        given = {name: config[name] for name in names}
+        given = {name: config[name] for name in config if name not in ("layer", "model")}
         return cls(**{**given, "holders": tuple(config["holders"])})
 
     def applies_to(self, layer: keras.layers.Layer) -> bool:

@@ -43,8 +43,10 @@ def check_activation(value: Any, name: str) -> Any:
     try:
         return keras.activations.get(value)
     except ValueError:
-        expected = "a function or the name of one, such as 'relu', 'tanh' or 'linear'"
-        return check(False, value, name, expected)
+        raise ValueError(
+            f"`{name}` must be a function or the name of one, such as 'relu', 'tanh' or 'linear'. "
+            f"Received: {name}={value!r}"
+        ) from None
 
 
 def check_options(value: Any, name: str) -> dict[str, Any]:

@@ -262,10 +262,12 @@ def signs_by_feature(x: Tensor, y: Tensor, factors: Tensor) -> tuple[Tensor, Ten
             signs = ops.sign(rows[:, feature, :, None] - columns[:, feature, None, :]) * factors
             of_x.append(ops.sum(signs, axis=2))
             of_y.append(-ops.sum(signs, axis=1))
-        both = (ops.stack(of_x, axis=1), ops.stack(of_y, axis=1))
-        return put(sums[0], index, both[0]), put(sums[1], index, both[1])
+        of_x = put(sums[0], index, ops.stack(of_x, axis=1))
+        of_y = put(sums[1], index, ops.stack(of_y, axis=1))
+        return of_x, of_y
 
-    # The loop limits how many (T, s) tensors exist at once; a graph would hold all of them.
+    # The loop limits how many (T, s) tensors exist at once; without it a graph would hold all of
+    # them.
     count = x.shape[1] // step
     shapes = [(ops.shape(side)[0], step, ops.shape(side)[2]) for side in (x, y)]
     sums = loop(0, count, add, tuple(empty_tiles(count, shape, x.dtype) for shape in shapes))
@@ -278,7 +280,8 @@ class DistanceTiles:
 
     Computed as Σ|x − y| = 2·Σ max(x, y) − Σx − Σy, in two instructions per element instead of
     three. The mean of the keys is subtracted from both sides first, because a large common offset
-    would lose precision by cancellation. A backend's kernel serves features without weights.
+    would lose precision by cancellation. Where the backend has a kernel for the distance, it serves
+    features without weights.
 
     x is (B, T, F), and y (B, S, F) with zeros at masked keys. S is a multiple of `size`, the number
     of keys in a tile, which may be a tensor. `real` (B or 1, S, 1) is 1 where a key is real.

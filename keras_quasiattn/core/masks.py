@@ -25,8 +25,8 @@ def check_mask(mask: Tensor | None, name: str) -> None:
     """
     if mask is None:
         return
-    kind = getattr(mask, "dtype", None) or ops.convert_to_tensor(mask).dtype
-    dtype = keras.backend.standardize_dtype(kind)
+    dtype = getattr(mask, "dtype", None) or ops.convert_to_tensor(mask).dtype
+    dtype = keras.backend.standardize_dtype(dtype)
     if dtype != "bool" and "int" not in dtype:
         raise ValueError(
             f"`{name}` must be boolean, or integer with 0 and 1 (1 or True = attend). "

@@ -18,7 +18,8 @@ def alibi_bias(num_heads: int, target_length: Any, source_length: Any) -> Tensor
 
     If N is not a power of two, the first heads have the slopes of the next lower power P, and the
     others every second slope of 2·P. Under a softmax the bias favours near keys. Under CoDA it
-    moves E: tanh(E) of a distant pair goes to −1, so a distant key is subtracted; the gate deletes.
+    moves E: tanh(E) of a distant pair goes to −1, so a distant key is subtracted, not ignored; only
+    the gate deletes.
 
     Args:
         num_heads: N, a positive integer.
@@ -56,7 +57,8 @@ def relative_buckets(
 
     Each short distance has its own bucket. Longer ones share buckets whose width grows
     logarithmically, and all distances from `max_distance` on share the last. With `bidirectional`,
-    keys ahead of a query use the second half of the buckets; otherwise bucket 0.
+    keys ahead of a query use the second half of the buckets; otherwise they share the bucket of
+    distance 0.
 
     Source: Raffel et al. 2020, "Exploring the Limits of Transfer Learning with a Unified
     Text-to-Text Transformer", section 2.1, and its code.

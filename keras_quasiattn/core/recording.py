@@ -36,8 +36,9 @@ _edit: ContextVar[Edit | None] = ContextVar("attention_edit", default=None)
 def recording() -> Iterator[Recording]:
     """Collect the matrices that ops compute in the `with` block, by name, such as "weights".
 
-    Ops that otherwise compute a matrix tile by tile compute it whole; outputs do not change. Nested
-    recordings are independent. In a graph, the recorded tensors belong to it.
+    Ops that otherwise compute a matrix tile by tile compute it whole; outputs do not change. A
+    nested recording collects into its own dictionary only. In a graph, the recorded tensors belong
+    to that graph.
 
     >>> from keras_quasiattn import ops
     >>> x = np.ones((1, 2, 4), "float32")

@@ -90,8 +90,9 @@ class PairAttention(ConfiguredLayer):
             for x, m in zip(inputs, masks, strict=True)
         )
         with training_call(training):
-            options = {"training": training, "return_scores": return_attention_scores}
-            return self.attend(a, b, *masks, **options)
+            return self.attend(
+                a, b, *masks, training=training, return_scores=return_attention_scores
+            )
 
     def add_score_kernel(self, shape: tuple[int, ...], name: str) -> Any:
         """Add a weight (D, …) used to compute scores; both stay float32 under 16-bit policies."""

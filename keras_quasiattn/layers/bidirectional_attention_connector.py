@@ -31,10 +31,12 @@ class BidirectionalAttentionConnector(PairAttention):
     The features of y_s are computed in the same way from X̂, which uses the softmax over T of E.
     Attention pools the sequences themselves, and both directions share the factorization machines
     FM. With `use_intra` each sequence is also aligned to itself, which gives three more features
-    from a second set of machines. The output width is fixed, so layers can be connected densely.
+    from a second set of machines. The output width does not depend on w, so layers can be connected
+    densely.
 
     Masked positions, NaN included, have no effect and get weight exactly 0; their own features are
-    0, and so are those of an alignment to a fully masked sequence. Each keeps its input's mask.
+    0, and so are those of an alignment to a fully masked sequence. Each output keeps the mask of
+    its input.
 
     Args:
         factors: length of the factor vectors of the factorization machines.
@@ -85,8 +87,11 @@ class BidirectionalAttentionConnector(PairAttention):
         """Create W₁, W₂ and the weights of the factorization machines."""
         check_pair(inputs_shape)
         width: int = inputs_shape[0][-1]  # type: ignore[assignment]
-        shape, clone = (width, width), self.kernel_initializer.clone
-        self._kernels = [self.add_weight(shape, clone(), name=f"projection_{i}") for i in (0, 1)]
+        clone = self.kernel_initializer.clone
+        self._kernels = [
+            self.add_weight((width, width), clone(), name=f"projection_{number}")
+            for number in range(2)
+        ]
         self._machines = [
             add_factorization_weights(
                 self,
@@ -108,12 +113,19 @@ class BidirectionalAttentionConnector(PairAttention):
         scale = as_dtype(a.shape[-1] ** -0.5, a.dtype)
         projected = [_project(x, kernels) for x in (a, b)]  # (B, T, w), (B, S, w)
         # Ŷ (B, T, w), X̂ (B, S, w), and both weight matrices (B, T, S)
-        values = {"value_a": a, "value_b": b}
         to_b, to_a, weights_b, weights_a = alignment_pair(
-            projected[0] * scale, projected[1], mask_a, mask_b, **values, return_scores=True
+            projected[0] * scale,
+            projected[1],
+            mask_a,
+            mask_b,
+            value_a=a,
+            value_b=b,
+            return_scores=True,
         )
-        of_a = _features(a, to_b, mask_a, b, mask_b, machines[:3])
-        features = [[of_a], [_features(b, to_a, mask_b, a, mask_a, machines[:3])]]
+        features = [
+            [_features(a, to_b, mask_a, b, mask_b, machines[:3])],
+            [_features(b, to_a, mask_b, a, mask_a, machines[:3])],
+        ]
         if self.use_intra:
             for one, x, p, mask in zip(features, (a, b), projected, (mask_a, mask_b), strict=True):
                 keys = None if mask is None else ops.expand_dims(mask, -2)
@@ -146,7 +158,9 @@ def _features(
     # Cast to float32 first: the products could overflow float16.
     one, two = (ops.cast(z, machines[0].factors.dtype) for z in (x, aligned))
     made = (one * two, ops.concatenate([one, two], axis=-1), one - two)
-    numbers = [factorization_machine(z, *of) for z, of in zip(made, machines, strict=True)]
+    numbers = [
+        factorization_machine(z, *machine) for z, machine in zip(made, machines, strict=True)
+    ]
     found = ops.ones_like(other[..., 0], dtype="bool") if other_mask is None else other_mask
     found = ops.any(found, axis=-1, keepdims=True)  # (B, 1)
     shown = found if mask is None else ops.logical_and(found, mask)

@@ -110,8 +110,9 @@ class CoDA(ShowsOptions, PairAttention):
         self._learned = self.options.make_weights(self, self._units)
 
     def _make_projection(self, name: str, shape: Shape) -> Dense:
-        options = {"activation": self.activation, "use_bias": self.use_bias}
-        return make_dense(self, name, self._units, shape, **options)
+        return make_dense(
+            self, name, self._units, shape, activation=self.activation, use_bias=self.use_bias
+        )
 
     def attend(
         self, a: Tensor, b: Tensor, mask_a: Mask, mask_b: Mask, **options: Any

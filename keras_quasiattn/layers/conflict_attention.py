@@ -62,7 +62,8 @@ class AlignmentAttention(OneWayAttention):
         units: size of the projections. Defaults to the number of features of u.
 
     Call arguments:
-        inputs: [u, v] with u (B, T, features) and v (B, S, other features).
+        inputs: [u, v] with u (B, T, features) and v (B, S, features); the numbers of features may
+            differ.
         mask: [mask_u, mask_v], boolean (B, T) and (B, S), or None. Defaults to Keras' masks.
         return_attention_scores: also return w, (B, T, S).
 
@@ -100,7 +101,8 @@ class ConflictAttention(OneWayAttention):
         difference: "absolute", "signed" (as printed) or "squared".
 
     Call arguments:
-        inputs: [u, v] with u (B, T, features) and v (B, S, other features).
+        inputs: [u, v] with u (B, T, features) and v (B, S, features); the numbers of features may
+            differ.
         mask: [mask_u, mask_v], boolean (B, T) and (B, S), or None. Defaults to Keras' masks.
         return_attention_scores: also return w, (B, T, S).
 
@@ -130,13 +132,17 @@ class ConflictAttention(OneWayAttention):
         """Create the projections and W_s."""
         super().build(inputs_shape)
         # No autocast: scores are computed in float32 or higher precision under every policy.
-        shape, name = (self.u_projection.units, 1), "score_kernel"
-        self.score_kernel = self.add_weight(shape, "glorot_uniform", autocast=False, name=name)
+        shape = (self.u_projection.units, 1)
+        self.score_kernel = self.add_weight(
+            shape, "glorot_uniform", autocast=False, name="score_kernel"
+        )
 
     def weigh(self, u: Tensor, v: Tensor, values: Tensor, mask_v: Mask, return_scores: bool) -> Any:
         """Apply a softmax over v to the weighted differences."""
         kernel = keras.ops.squeeze(keras.ops.convert_to_tensor(self.score_kernel), 1)  # (units,)
-        return conflict_attention(u, v, kernel, values, mask_v, self.difference, return_scores)
+        return conflict_attention(
+            u, v, kernel, values, mask_v, difference=self.difference, return_scores=return_scores
+        )
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
@@ -154,12 +160,14 @@ class AttentionConflict(OneWayAttention):
         difference: as in `layers.ConflictAttention`.
 
     Call arguments:
-        inputs: [u, v] with u (B, T, features) and v (B, S, other features).
+        inputs: [u, v] with u (B, T, features) and v (B, S, features); the numbers of features may
+            differ.
         mask: [mask_u, mask_v], boolean (B, T) and (B, S), or None. Defaults to Keras' masks.
         return_attention_scores: also return the weights of both, each (B, T, S).
 
     Returns:
-        (B, T, features of u + 2·features of v), or that and both weights.
+        (B, T, features of u + 2·features of v), or that, the alignment weights and the conflict
+        weights.
 
     Raises:
         ValueError: the difference is unknown, the inputs are not two tensors (B, length, features),
@@ -181,8 +189,9 @@ class AttentionConflict(OneWayAttention):
         super().__init__(units, **kwargs)
         self.difference = difference
         self.alignment = AlignmentAttention(units, dtype=self.dtype_policy, name="alignment")
-        options = {"difference": difference, "dtype": self.dtype_policy}
-        self.conflict = ConflictAttention(units, name="conflict", **options)
+        self.conflict = ConflictAttention(
+            units, difference=difference, dtype=self.dtype_policy, name="conflict"
+        )
 
     def build(self, inputs_shape: list[Shape]) -> None:
         """Build both attention layers."""

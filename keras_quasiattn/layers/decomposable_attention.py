@@ -92,9 +92,15 @@ class DecomposableAttention(PairAttention):
         self.distance_network = None if share_networks else self._make_network("distance_network")
 
     def _make_network(self, name: str) -> DenseStack:
-        options = {"dtype": self.dtype_policy, "name": name}
-        sizes = (self.units, self.num_layers, self.dropout)
-        return DenseStack(*sizes, self.kernel_initializer, self.last_activation, **options)
+        return DenseStack(
+            self.units,
+            self.num_layers,
+            self.dropout,
+            self.kernel_initializer,
+            self.last_activation,
+            dtype=self.dtype_policy,
+            name=name,
+        )
 
     @property
     def score_count(self) -> int:  # type: ignore[override]
@@ -115,10 +121,12 @@ class DecomposableAttention(PairAttention):
         """Return β and α, and the weights if they are requested."""
         training = options["training"]
         network_a, network_b = (self.network(x, training=training) for x in (a, b))
-        distances, network = {}, self.distance_network
-        if network:
-            distances["distance_a"] = network(a, training=training)
-            distances["distance_b"] = network(b, training=training)
+        distances = {}
+        if self.distance_network:
+            distances = {
+                "distance_a": self.distance_network(a, training=training),
+                "distance_b": self.distance_network(b, training=training),
+            }
         return list(
             self._attention.pair(
                 network_a,  # (B, T, units)

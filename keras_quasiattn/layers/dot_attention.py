@@ -71,9 +71,14 @@ class DotAttention(PairAttention):
         """Create W and the learned weights of the attention."""
         check_pair(inputs_shape, same_features=False)
         width = cast(int, inputs_shape[0][-1])
-        options = {"use_bias": False, "kernel_initializer": self.kernel_initializer}
-        name = "key_projection"
-        self.key_projection = make_dense(self, name, width, inputs_shape[1], **options)
+        self.key_projection = make_dense(
+            self,
+            "key_projection",
+            width,
+            inputs_shape[1],
+            use_bias=False,
+            kernel_initializer=self.kernel_initializer,
+        )
         self._learned = self._attention.make_weights(self, width)
 
     def project(self, v: Tensor) -> Tensor:

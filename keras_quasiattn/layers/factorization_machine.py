@@ -45,8 +45,9 @@ def factorization_machine(z: Tensor, bias: Tensor, weights: Tensor, factors: Ten
     dtype = compute_dtype(z)
     given = map(ops.convert_to_tensor, (bias, weights, factors))
     bias, weights, factors = (ops.cast(x, dtype) for x in given)
-    features, rows = z.shape[-1], factors.shape[0] if len(factors.shape) == 2 else None
-    if tuple(weights.shape) != (features,) or rows != features:
+    features = z.shape[-1]
+    fits = len(factors.shape) == 2 and factors.shape[0] == features
+    if tuple(weights.shape) != (features,) or not fits:
         raise ValueError(
             f"`weights` must have shape ({features},) and `factors` ({features}, K), because "
             f"`z` has {features} features. Received: weights.shape={tuple(weights.shape)}, "
@@ -126,8 +127,9 @@ class FactorizationMachine(SequenceLayer):
 
 def factors_initializer_of(given: Any) -> keras.initializers.Initializer:
     """Return the given initializer of V, or the default if it is None."""
-    default = keras.initializers.RandomNormal(stddev=0.1)
-    return default if given is None else keras.initializers.get(given)
+    if given is None:
+        return keras.initializers.RandomNormal(stddev=0.1)
+    return keras.initializers.get(given)
 
 
 def add_factorization_weights(
@@ -138,5 +140,8 @@ def add_factorization_weights(
     def add(name: str, shape: tuple[int, ...], initializer: Any = "zeros") -> Any:
         return layer.add_weight(shape, initializer, autocast=False, name=f"{prefix}{name}")
 
-    bias, weights = add("bias", ()), add("weights", (width,))
-    return FactorizationWeights(bias, weights, add("factors", (width, factors), initializer))
+    return FactorizationWeights(
+        bias=add("bias", ()),
+        weights=add("weights", (width,)),
+        factors=add("factors", (width, factors), initializer),
+    )

@@ -197,8 +197,12 @@ class GateNetwork(SequenceLayer):
         dtype = self.dtype_policy
         hidden_shape: Shape = (*inputs_shape[:-1], self.units)
         if self.network == "bilstm":
-            options: Any = {"recurrent_initializer": OrthogonalInitializer, "dtype": dtype}
-            lstm = keras.layers.LSTM(self.units, return_sequences=True, **options)
+            lstm = keras.layers.LSTM(
+                self.units,
+                recurrent_initializer=OrthogonalInitializer,
+                return_sequences=True,
+                dtype=dtype,
+            )
             self.hidden = bidirectional(lstm, dtype=dtype, name="hidden")
             hidden_shape = (*inputs_shape[:-1], 2 * self.units)
         else:
@@ -253,7 +257,8 @@ class GatedAttention(ShowsOptions, AttentionPooling):
 
     Args:
         network: "bilstm", "feed_forward", "self_attention", or an unbuilt Keras layer that returns
-            one logit per position, (B, T) or (B, T, 1). It receives a mask if its `call` has one.
+            one logit per position, (B, T) or (B, T, 1). The layer receives the mask if its `call`
+            accepts one.
         units: size of the named network's hidden states. Defaults to 100; 20 works as well on the
             paper's data.
         temperature: initial τ > 0. The paper chose among 0.5, 1, 1.5 and 2.
@@ -331,8 +336,10 @@ class GatedAttention(ShowsOptions, AttentionPooling):
         else:
             check_choice(network, NETWORKS, "network")
             self._network_name = network
-            size, dtype = _UNITS if units is None else units, self.dtype_policy
-            self.gate_network = GateNetwork(network, size, dtype=dtype, name="gate_network")
+            size = _UNITS if units is None else units
+            self.gate_network = GateNetwork(
+                network, size, dtype=self.dtype_policy, name="gate_network"
+            )
         self.units, self.seed = units, seed
         options = GateOptions(
             temperature=temperature,
@@ -387,8 +394,9 @@ class GatedAttention(ShowsOptions, AttentionPooling):
         if training:
             if self.convolution is not None:
                 states = encode_sequence(states, self._encode, window)
-            options = {"gates": gates, "return_scores": True}
-            context, weights = soft_attention(states, self.score_kernel, mask, **options)
+            context, weights = soft_attention(
+                states, self.score_kernel, mask, gates=gates, return_scores=True
+            )
         else:
             result = open_positions_attention(
                 states,

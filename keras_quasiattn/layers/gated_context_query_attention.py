@@ -37,7 +37,8 @@ class GatedContextQueryAttention(PairAttention):
         kernel_initializer: initializer of W_in, W_mem and W_g.
 
     Call arguments:
-        inputs: [p, q] with p (B, T, features) and q (B, S, other features).
+        inputs: [p, q] with p (B, T, features) and q (B, S, features); the numbers of features may
+            differ.
         mask: [mask_p, mask_q], boolean (B, T) and (B, S), or None. Defaults to Keras' masks.
         training: whether to apply dropout.
         return_attention_scores: also return the weights, (B, T, S).
@@ -94,8 +95,9 @@ class GatedContextQueryAttention(PairAttention):
             if self._attention.needs_one_projection and p[-1] == q[-1]
             else make_dense(self, "query_projection", self.units, q, **relu)
         )
-        sigmoid = {"activation": "sigmoid", "use_bias": False}
-        self.gate = make_dense(self, "gate", joined[-1], joined, **sigmoid)
+        self.gate = make_dense(
+            self, "gate", joined[-1], joined, activation="sigmoid", use_bias=False
+        )
         self._learned = self._attention.make_weights(self, self.units)
 
     def attend(self, a: Tensor, b: Tensor, mask_a: Mask, mask_b: Mask, **options: Any) -> Any:
@@ -104,8 +106,15 @@ class GatedContextQueryAttention(PairAttention):
         query = self.query_projection(self.input_dropout(b, training=training))  # (B, S, units)
         context = self.context_projection(self.input_dropout(a, training=training))
         mask = pair_mask(mask_a, mask_b)  # broadcasts to (B, T, S)
-        given = {"learned": self._learned, "scale": self.units**-0.5, "return_scores": scored}
-        results = self._attention.attend(context, query, b, mask, **given)
+        results = self._attention.attend(
+            context,
+            query,
+            b,
+            mask,
+            learned=self._learned,
+            scale=self.units**-0.5,
+            return_scores=scored,
+        )
         found, *weights = results if scored else (results,)
         # r (B, T, features of p + features of q)
         joined = keras.ops.concatenate([a, found], axis=-1)

@@ -62,8 +62,9 @@ def intra_attention(
     bias = ops.convert_to_tensor(distance_bias)
     size = bias.shape[0] if len(bias.shape) == 1 else 0
     if size < 2 or (signed and (size < 3 or size % 2 == 0)):
-        length = "an odd length of at least 3 (2·m + 3"
-        length = length if signed else "a length of at least 2 (m + 2"
+        length = "a length of at least 2 (m + 2"
+        if signed:
+            length = "an odd length of at least 3 (2·m + 3"
         raise ValueError(
             f"`distance_bias` must be a vector with {length}, m the largest distance). "
             f"Received distance_bias.shape={tuple(bias.shape)}, signed={signed}."
@@ -140,8 +141,9 @@ class IntraSentenceAttention(SequenceLayer):
         self.max_distance = check(fits, max_distance, "max_distance", "an integer ≥ 0")
         check_choice(signed, (False, True), "signed")
         self.signed = signed
-        sizes, dtype = (units, num_layers, dropout), self.dtype_policy
-        self.network = DenseStack(*sizes, kernel_initializer, dtype=dtype, name="network")
+        self.network = DenseStack(
+            units, num_layers, dropout, kernel_initializer, dtype=self.dtype_policy, name="network"
+        )
 
     def build(self, inputs_shape: Shape) -> None:
         """Build F and create d."""
@@ -149,8 +151,7 @@ class IntraSentenceAttention(SequenceLayer):
         self.network.build(inputs_shape)
         size = 2 * self.max_distance + 3 if self.signed else self.max_distance + 2
         # No autocast: scores are computed in float32 or higher precision under every policy.
-        name = "distance_bias"
-        self.distance_bias = self.add_weight((size,), "zeros", autocast=False, name=name)
+        self.distance_bias = self.add_weight((size,), "zeros", autocast=False, name="distance_bias")
 
     def call(
         self,

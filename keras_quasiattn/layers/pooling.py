@@ -193,8 +193,9 @@ class AttentionPooling(Pooling):
         """Create w; raise a `ValueError` unless the inputs are (B, T, D)."""
         width = check_sequence(inputs_shape, "inputs")
         # No autocast: scores are computed in float32 or higher precision under every policy.
-        options = {"autocast": False, "name": "kernel"}
-        self.kernel = self.add_weight((width, 1), self.kernel_initializer, **options)
+        self.kernel = self.add_weight(
+            (width, 1), self.kernel_initializer, autocast=False, name="kernel"
+        )
 
     def call(
         self, inputs: Tensor, mask: Tensor | None = None, return_attention_scores: bool = False
@@ -317,9 +318,14 @@ class LocalAttention(AttentionPooling):
         # (B, 1). At least float32: p is a position, and 16 bits cannot resolve long texts.
         dtype = "float64" if self.compute_dtype == "float64" else "float32"
         center = ops.sigmoid(ops.cast(self.center(self.hidden(last)), dtype))
-        center, options = ops.squeeze(center, 1), {"return_scores": return_scores}
-        kernel = self.score_kernel
-        return local_attention(states, kernel, center, mask, window=self.window, **options)
+        return local_attention(
+            states,
+            self.score_kernel,
+            ops.squeeze(center, 1),
+            mask,
+            window=self.window,
+            return_scores=return_scores,
+        )
 
     def _last_state(self, states: Tensor, mask: Mask) -> Tensor:
         """Return the state at the last real position, (B, D); zeros if there is none."""
@@ -396,6 +402,6 @@ class MaskedPooling(Pooling):
         )
         # (B, 1): 0 for a sequence without real positions. `zero_masked` would fail here: tf2onnx
         # turns it into a product, and 0 · −∞ is NaN.
-        lowest, zero = (ops.cast(value, inputs.dtype) for value in (-math.inf, 0))
-        floor = ops.where(ops.any(real, axis=1), lowest, zero)
+        lowest = ops.cast(-math.inf, inputs.dtype)
+        floor = ops.where(ops.any(real, axis=1), lowest, ops.cast(0, inputs.dtype))
         return maximum(pooled, floor)

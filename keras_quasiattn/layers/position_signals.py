@@ -56,8 +56,8 @@ class TimingSignal(ConfiguredLayer):
         # float32 throughout: float16 cannot tell positions above 2048 apart.
         positions = ops.arange(length, dtype="int32") + ops.cast(start_index, "int32")
         positions = ops.cast(positions, "float32")
-        slowest = -math.log(self.max_timescale) / max(half - 1, 1)
-        rates = ops.exp(ops.arange(half, dtype="float32") * slowest)
+        step = -math.log(self.max_timescale) / max(half - 1, 1)  # in the logarithm of the rates
+        rates = ops.exp(ops.arange(half, dtype="float32") * step)
         angles = ops.expand_dims(positions, 1) * ops.expand_dims(rates, 0)  # (T, D // 2)
         signal = ops.concatenate([ops.sin(angles), ops.cos(angles)], axis=-1)  # (T, 2·(D // 2))
         signal = ops.pad(signal, [[0, 0], [0, width % 2]])  # (T, D)
@@ -145,7 +145,8 @@ class RelativePositionBias(ConfiguredLayer):
 
     Raises:
         ValueError: a number is not a positive integer, `num_buckets` is odd with `bidirectional` or
-            below 2 for each direction, or `max_distance` is at most half the buckets of one.
+            below 2 for each direction, or `max_distance` is not above half the buckets of a
+            direction.
 
     Example:
     >>> from keras_quasiattn.layers import MultiHeadCoDA

@@ -37,7 +37,8 @@ class OrthogonalInitializer(keras.initializers.Orthogonal):
 def with_one_real_position(mask: Tensor) -> Tensor:
     """Return `mask` (B, T) with the first position of fully masked rows set to True.
 
-    cuDNN rejects rows without real positions. The caller must discard what these give.
+    cuDNN rejects rows without real positions. The caller must discard what is computed at the added
+    positions.
 
     >>> with_one_real_position(np.array([[False, True], [False, False]])).numpy().tolist()
     [[False, True], [True, False]]
@@ -114,8 +115,13 @@ class BidirectionalGRU(SequenceLayer):
         self.input_dropout = keras.layers.Dropout(
             self.dropout, noise_shape=(None, 1, None), dtype=dtype, name="input_dropout"
         )
-        options: Any = {"recurrent_initializer": OrthogonalInitializer, "dtype": dtype}
-        gru = keras.layers.GRU(self.units, return_sequences=True, name="gru", **options)
+        gru = keras.layers.GRU(
+            self.units,
+            recurrent_initializer=OrthogonalInitializer,
+            return_sequences=True,
+            dtype=dtype,
+            name="gru",
+        )
         self.recurrent = bidirectional(gru, dtype=dtype, name="recurrent")
         self.recurrent.build((inputs_shape[0], None, width))
 

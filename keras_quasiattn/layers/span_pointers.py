@@ -32,7 +32,8 @@ class AttentiveSpanPointer(PairAttention):
         kernel_initializer: initializer of every kernel except in the GRU.
 
     Call arguments:
-        inputs: [p, q] with p (B, T, features) and q (B, S, other features).
+        inputs: [p, q] with p (B, T, features) and q (B, S, features); the numbers of features may
+            differ.
         mask: [mask_p, mask_q], boolean (B, T) and (B, S), or None. Defaults to Keras' masks.
 
     Returns:
@@ -64,10 +65,11 @@ class AttentiveSpanPointer(PairAttention):
         """Create the kernels and score vectors of the tanh layers, and the GRU cell."""
         check_pair(inputs_shape, same_features=False)
         passage, question = (shape[-1] for shape in inputs_shape)
-        clone, widths = self.kernel_initializer.clone, {"question": question, "passage": passage}
+        clone = self.kernel_initializer.clone
+        widths = {"question_kernel": question, "passage_kernel": passage, "state_kernel": question}
         self._kernels = {
-            f"{of}_kernel": self.add_weight((width, self.units), clone(), name=f"{of}_kernel")
-            for of, width in {**widths, "state": question}.items()
+            name: self.add_weight((width, self.units), clone(), name=name)
+            for name, width in widths.items()
         }
         self._scores = {
             name: self.add_weight((self.units, 1), clone(), autocast=False, name=name)
@@ -134,7 +136,8 @@ class RecurrentSpanPointer(SequenceLayer):
 
     There are no biases, since a softmax over the positions cancels them. The recurrent layers skip
     masked positions, so nothing stored there, NaN included, affects the output. The logits of
-    masked positions are exactly 0, so a softmax must apply the mask, which is kept.
+    masked positions are exactly 0, so a softmax over the logits must apply the mask. The output
+    keeps the mask.
 
     Args:
         units: size of the states of each direction.

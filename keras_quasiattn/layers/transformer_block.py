@@ -51,7 +51,6 @@ class AttentionChoice:
         layer = attention
         if isinstance(attention, dict):
             layer = keras.saving.deserialize_keras_object(attention)
-
         is_layer = isinstance(layer, keras.layers.Layer)
         check(is_layer, attention, "attention", "a name or a Keras layer")
         given = {"num_heads": num_heads, "key_dim": key_dim, "attention_options": options}
@@ -71,8 +70,12 @@ class AttentionChoice:
 
     def get_config(self) -> dict[str, Any]:
         """Return the corresponding constructor arguments of the block."""
-        sizes = {"num_heads": self.num_heads, "key_dim": self.key_dim}
-        return {"attention": self.attention, **sizes, "attention_options": self.options or None}
+        return {
+            "attention": self.attention,
+            "num_heads": self.num_heads,
+            "key_dim": self.key_dim,
+            "attention_options": self.options or None,
+        }
 
     def make(
         self,
@@ -169,10 +172,10 @@ class TransformerBlock(ConfiguredLayer):
     ) -> tuple[keras.layers.Layer, keras.layers.Layer, keras.layers.Layer]:
         """Create and build a norm, an attention, and the dropout after it."""
         common = {"dtype": self.dtype_policy}
-        epsilon, width = self.feed_forward.layer_norm_epsilon, check_sequence(query_shape, "inputs")
+        epsilon = self.feed_forward.layer_norm_epsilon
         norm = LayerNormalization(epsilon=epsilon, name=f"{name}_norm", **common)
         attention = self._choice.make(
-            width,
+            check_sequence(query_shape, "inputs"),
             is_cross=is_cross,
             name=name,
             dropout=self.feed_forward.dropout,

@@ -113,8 +113,9 @@ class TransformerDecoder(TransformerBlock):
         self._has_cross_attention = encoder_shape is not None
         if encoder_shape is not None:
             check_sequence(encoder_shape, "encoder")
-            shapes, name = (decoder_shape, encoder_shape), "cross_attention"
-            made = self._make_attention_sublayer(name, *shapes, is_cross=True)
+            made = self._make_attention_sublayer(
+                "cross_attention", decoder_shape, encoder_shape, is_cross=True
+            )
             self.cross_attention_norm, self.cross_attention, self.cross_attention_dropout = made
         self.feed_forward.build(decoder_shape)
 
@@ -131,26 +132,44 @@ class TransformerDecoder(TransformerBlock):
         use_causal_mask: bool = True,
     ) -> Any:
         """Apply the block; see the class."""
-        of_pairs = (decoder_attention_mask, encoder_attention_mask)
-        pair_masks = self._check_call(decoder, encoder, decoder_mask, encoder_mask, *of_pairs)
+        pair_masks = self._check_call(
+            decoder,
+            encoder,
+            decoder_mask,
+            encoder_mask,
+            decoder_attention_mask,
+            encoder_attention_mask,
+        )
         decoder_mask = sequence_mask(decoder_mask, "decoder_mask", decoder, reads_implicit=True)
         encoder_mask = as_boolean_mask(encoder_mask, "encoder_mask")
         # These new tensors carry no implicit masks: the attentions use only those passed below.
         x = zero_padding(decoder, decoder_mask)
-        scored: Any = {"return_attention_scores": return_attention_scores, "training": training}
-        attend = partial(call_attention, query_mask=decoder_mask, **scored)
-        pairs = {"attention_mask": pair_masks[0], "use_causal_mask": use_causal_mask}
-        to_past = partial(attend, value_mask=decoder_mask, **pairs)
+        attend = partial(
+            call_attention,
+            query_mask=decoder_mask,
+            return_attention_scores=return_attention_scores,
+            training=training,
+        )
+        to_past = partial(
+            attend,
+            value_mask=decoder_mask,
+            attention_mask=pair_masks[0],
+            use_causal_mask=use_causal_mask,
+        )
         hides = self._hides(self.self_attention, use_causal_mask, *pair_masks)
         x, scores = self._apply_attention_sublayer("self_attention", x, to_past, training, hides)
         if encoder is not None:
             encoder = zero_padding(encoder, encoder_mask)
             # (B, T, D) attends to (B, S, E): gives (B, T, D), and scores (B, N, T, S).
-            options = {"value_mask": encoder_mask, "attention_mask": pair_masks[1]}
+            across = partial(
+                attend, value=encoder, value_mask=encoder_mask, attention_mask=pair_masks[1]
+            )
             if hides:  # NaN rows stay NaN without a query and do not affect gradients
-                options["query_mask"] = combine_masks(decoder_mask, finite_positions(x))
-            across, name = partial(attend, value=encoder, **options), "cross_attention"
-            x, further = self._apply_attention_sublayer(name, x, across, training, hides)
+                rows = combine_masks(decoder_mask, finite_positions(x))
+                across = partial(across, query_mask=rows)
+            x, further = self._apply_attention_sublayer(
+                "cross_attention", x, across, training, hides
+            )
             scores = further + scores
         output = self.feed_forward(x, mask=decoder_mask, training=training, isolate_rows=hides)
         return (output, *scores) if scores else output
@@ -236,8 +255,9 @@ class TransformerDecoder(TransformerBlock):
         x = ops.cast(zero_padding(decoder, real), self.compute_dtype)
         new_cache = {}
         for name, mask in masks.items():
-            options = {"cache": cache[name], "mask": mask, "is_causal": name == "self_attention"}
-            of_layer = partial(attend, **options)
+            of_layer = partial(
+                attend, cache=cache[name], mask=mask, is_causal=name == "self_attention"
+            )
             x, new_cache[name] = self._apply_attention_sublayer(name, x, of_layer, training=False)
         return self.feed_forward(x, training=False), new_cache
 
@@ -268,8 +288,9 @@ class TransformerDecoder(TransformerBlock):
         encoder_attention_mask: Any,
     ) -> tuple[Tensor | None, Tensor | None]:
         """Return both attention masks as boolean tensors; raise a `ValueError` for conflicts."""
-        masks = {"encoder_mask": encoder_mask, "encoder_attention_mask": encoder_attention_mask}
-        self._check_encoder(encoder, **masks)
+        self._check_encoder(
+            encoder, encoder_mask=encoder_mask, encoder_attention_mask=encoder_attention_mask
+        )
         sides = [("decoder", decoder, decoder_mask, decoder_attention_mask, "self_attention")]
         if encoder is not None:
             across = (encoder, encoder_mask, encoder_attention_mask, "cross_attention")

@@ -104,10 +104,11 @@ class TransformerEncoder(TransformerBlock):
         self._check_masks(inputs, mask, attention_mask)
         mask = sequence_mask(mask, "mask", inputs, reads_implicit=True)
         attention_mask = as_boolean_mask(attention_mask, "attention_mask")
-        masks = {"query_mask": mask, "value_mask": mask, "attention_mask": attention_mask}
         attend = partial(
             call_attention,
-            **masks,
+            query_mask=mask,
+            value_mask=mask,
+            attention_mask=attention_mask,
             use_causal_mask=use_causal_mask,
             return_attention_scores=return_attention_scores,
             training=training,

@@ -46,7 +46,8 @@ def attention_flops(
         The total over all texts.
 
     Raises:
-        ValueError: `attention` is unknown, `open_counts` or `window` is missing, too much or wrong.
+        ValueError: `attention` is unknown, `open_counts` or `window` is missing, superfluous or out
+            of range.
 
     >>> attention_flops("soft", [231] * 25_000, 200)  # IMDB; the paper prints 2.4G
     2310000000

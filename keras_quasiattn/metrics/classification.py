@@ -47,8 +47,8 @@ def classification_figures(
     answers = probabilities.argmax(axis=1)
     right = answers == labels
     sizes = {"minlength": len(classes)}
-    chosen = (labels[right], answers, labels)
-    hits, answered, counts = (np.bincount(one, **sizes) for one in chosen)
+    hits = np.bincount(labels[right], **sizes)
+    answered, counts = np.bincount(answers, **sizes), np.bincount(labels, **sizes)
     precision, recall = hits / np.maximum(answered, 1), hits / np.maximum(counts, 1)
     f1 = 2 * hits / np.maximum(answered + counts, 1)
     of_labels = probabilities[np.arange(len(labels)), labels].astype(np.float64)

@@ -190,11 +190,13 @@ def program_accuracy(programs: Sequence[str | bytes], tests: Sequence["ProgramTe
 
     A program fails if it cannot be parsed, fails a test or exceeds the interpreter's limits. It may
     pass although it differs from the reference. A copy of the reference fails if the reference
-    fails its own tests, as some published ones do. `exact_match` compares with it.
+    fails its own tests, as some published ones do. For the share that equals the reference use
+    `exact_match`.
 
     Args:
         programs: model outputs, tokens separated by spaces.
-        tests: the tests of each program's problem, in the same order. Not for training.
+        tests: the tests of each program's problem, in the same order. The model must not see them
+            in training.
 
     Raises:
         ValueError: the two differ in number, or are empty.

@@ -21,7 +21,8 @@ class RankingMetric(Configured, keras.metrics.Metric):
     mean is exact. Subclasses define what each positive candidate adds to its question's score.
 
     `ties` orders candidates with equal scores, not their order in the data, nor the document name
-    as in trec_eval. A NaN score ranks below all other scores; among these, negatives rank first.
+    as in trec_eval. A NaN score ranks below all other scores; among NaN scores, negatives always
+    rank before positives.
 
     Args:
         capacity: number of examples in the largest data set to be measured.
@@ -281,7 +282,8 @@ def average_precisions(
         labels: (pairs,), 1 for a right candidate and 0 for a wrong one.
         questions: (pairs,), the question of each candidate.
         scores: (pairs,), the higher the better.
-        counted: "positive" for questions with a right candidate, "both" with a wrong one too.
+        counted: "positive" for the questions with a right candidate, "both" for those with a right
+            and a wrong one.
 
     Returns:
         (questions,), in the order of the questions' numbers; only the questions that count.

@@ -16,7 +16,8 @@ class SequenceAccuracy(Configured, keras.metrics.Metric):
         correct(b) = all over t with y(b,t) ≠ pad_id of  argmax_v logits(b,t,v) = y(b,t)
 
     This is teacher forcing. It gives the same share of exact matches as greedy decoding, because a
-    greedy decoder sees the true past up to its first error. `exact_match` compares strings.
+    greedy decoder sees the true past up to its first error. Compare decoded strings with
+    `exact_match`.
 
     Positions with target `pad_id` or weight 0 do not count; the end of the sequence does. A
     sequence without a position that counts is left out.
@@ -147,7 +148,8 @@ def perplexity(negative_log_likelihood: float, tokens: int) -> float:
     """Return exp(negative_log_likelihood / tokens), or infinity where a float would overflow.
 
     Compare perplexities only over the same tokens: the value per subword is lower than per word.
-    For the one per word of a subword model, pass the sum over subwords and the number of words.
+    For the perplexity per word of a subword model, pass the sum over subwords with the number of
+    words.
 
     Args:
         negative_log_likelihood: sum over all tokens of a set, in nats, without label smoothing.

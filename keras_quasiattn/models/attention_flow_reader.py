@@ -71,10 +71,13 @@ class AttentionFlowReader(Reader):
         vocabulary_size: number of token ids, including 0 for padding.
         embedding_dim: width of the word embedding. Defaults to 300.
         train_embedding: whether the word embedding is trained. Defaults to True.
-        character_units: state size of the character GRU in each direction; 0, the default: none.
+        character_units: state size of the character GRU in each direction; 0 (the default) uses no
+            characters.
         character_dim: width of the character embedding. Defaults to 20.
-        exact_match: whether it reads whether each word occurs in the other text. Defaults to True.
-        frequency: whether it reads how frequent each word is in its own text. Defaults to True.
+        exact_match: whether the network reads whether each word occurs in the other text. Defaults
+            to True.
+        frequency: whether the network reads how frequent each word is in its own text. Defaults to
+            True.
         units: size of every recurrent state in each direction. Defaults to 64.
         dropout: rate in [0, 1) before every recurrent layer; all positions share one dropout mask.
             Defaults to 0.2.

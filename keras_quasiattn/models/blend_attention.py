@@ -63,8 +63,11 @@ class BlendAttention(keras.callbacks.Callback):
                 f"Received: {self.model.name!r}, which has no such attention"
             )
         steps = self.params.get("steps")
-        known, expected = self.updates or steps is not None, "given where the number of batches"
-        check(known, None, "updates", f"{expected} of an epoch is not known")
+        if self.updates is None and steps is None:
+            raise ValueError(
+                "`updates` must be given where the number of batches of an epoch is not known. "
+                "Received: updates=None"
+            )
         self._total = self.updates or max(1, round(self.share * steps * self.params["epochs"]))
         self._amount = min(float(ops.convert_to_numpy(one.amount)) for one in self._starts)
         if self._amount == 1 and not self._is_over:  # the weights were set, not loaded

@@ -50,7 +50,8 @@ class DecaProp(Reader):
         attention: name of the attention from passage to question. Defaults to "softmax".
         attention_options: dict of the attention's options, such as {"gate_range": "centered"} for
             "coda"; they also apply to `self_attention` if it names the same attention.
-        self_attention: that from the passage to itself, or "none". Defaults to "softmax".
+        self_attention: name of the attention from the passage to itself, or "none". Defaults to
+            "softmax".
         final_connectors: whether U_1, U_2 are connected to each question layer. Defaults to True.
         pointer: "recurrent" (`layers.RecurrentSpanPointer`, the default) or "attentive"
             (`layers.AttentiveSpanPointer`).
@@ -232,8 +233,12 @@ def _connected(
     """Connect every passage layer to every question layer; return the features of both sides."""
     if not connectors:
         return [[], []]
-    options = {"mask": masks, "training": training}
-    calls = [lambda *pair, one=one: tuple(one(list(pair), **options)) for one in connectors]
+    calls = [
+        lambda *pair, connector=connector: tuple(
+            connector(list(pair), mask=masks, training=training)
+        )
+        for connector in connectors
+    ]
     pairs = list(itertools.product(passages, questions))
     if training:
         found = rematerialize_in_turn(calls, pairs)

@@ -112,7 +112,8 @@ class SpanCrossentropy(Configured, keras.losses.Loss):
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         """Return the cross-entropy of each example."""
-        target, loss = ops.cast(y_true, "int32"), keras.losses.sparse_categorical_crossentropy
+        target = ops.cast(y_true, "int32")
+        loss = keras.losses.sparse_categorical_crossentropy
         start = loss(target[:, 0], y_pred[..., 0], from_logits=True)
         return start + loss(target[:, 1], y_pred[..., 1], from_logits=True)
 
@@ -151,5 +152,6 @@ class RankingCrossentropy(Configured, keras.losses.Loss):
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         """Return the cross-entropy of each example."""
         labels = ops.one_hot(ops.cast(y_true[:, 0], "int32"), 2, dtype=y_pred.dtype)
-        options = {"from_logits": True, "label_smoothing": self.label_smoothing}
-        return keras.losses.categorical_crossentropy(labels, y_pred, **options)
+        return keras.losses.categorical_crossentropy(
+            labels, y_pred, from_logits=True, label_smoothing=self.label_smoothing
+        )

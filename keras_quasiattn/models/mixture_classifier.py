@@ -37,7 +37,8 @@ class MixtureClassifier(EmbeddingModel):
         vocabulary_size: number of token ids, including 0 for padding.
         num_classes: number of classes, at least 2.
         components: K dicts, one per component, of `PairClassifier` arguments from `units` on.
-        common: dict of such arguments for all components and q; their own dicts override it.
+        common: dict of such arguments for all components and for q, overridden by the dict of a
+            component and by `inference`.
         embedding_dim: width of the embedding. Defaults to 300.
         train_embedding: whether the embedding is trained. Defaults to True.
         objective: "exact" (the default) or "elbo".
@@ -103,8 +104,8 @@ class MixtureClassifier(EmbeddingModel):
         common = common or {}
         self._hold_embedding(make)
         networks = [
-            make(PairNetwork, f"component_{i}", num_classes, **{**common, **component})
-            for i, component in enumerate(components)
+            make(PairNetwork, f"component_{number}", num_classes, **{**common, **component})
+            for number, component in enumerate(components)
         ]
         self._hold(_components=networks)
         inputs = id_inputs("first", "second")
@@ -175,7 +176,8 @@ class MixtureClassifier(EmbeddingModel):
         if self._arguments["estimator"] == "reinforce":
             drawn = keras.random.categorical(log_posterior, 1, seed=self._seed_generator)  # (B, 1)
             component = ops.squeeze(drawn, -1)
-        likelihood, weight = _log_likelihood(components, rows), self._arguments["kl_weight"]
+        likelihood = _log_likelihood(components, rows)
+        weight = self._arguments["kl_weight"]
         bound = evidence_lower_bound(likelihood, log_posterior, component, weight)
         return _NegativeBound(name="negative_bound")(bound, bound, sample_weight)
 

@@ -50,7 +50,8 @@ class PairClassifier(EmbeddingModel):
         dropout: rate in [0, 1) before every layer of G and H. Defaults to 0.
         attention_dropout: rate in [0, 1) before every layer of F. Defaults to 0, which is usually
             best with "coda"; see `layers.DecomposableAttention`.
-        kernel_initializer: of every kernel except the embedding. Defaults to "glorot_uniform".
+        kernel_initializer: initializer of every kernel except the embedding. Defaults to
+            "glorot_uniform".
         comparison: what G reads: "concat" (the default), [a_i; β_i], or "difference", also
             |a_i − β_i| and a_i·β_i (Chen et al. 2017), which learns faster from few pairs.
         exact_match: whether each word has one more feature, 1 if its id is in the other text and 0
@@ -124,8 +125,9 @@ class PairClassifier(EmbeddingModel):
         With softmax these are `weights_first` (B, T, S) and `weights_second` (B, S, T), whose rows
         sum to 1; with CoDA `weights` (B, T, S), which serve both directions.
         """
-        ids = [ops.cast(one, "int32") for one in (first, second)]
-        logits, *weights = self._answer(*ids, return_attention_scores=True)
+        logits, *weights = self._answer(
+            ops.cast(first, "int32"), ops.cast(second, "int32"), return_attention_scores=True
+        )
         if len(weights) == 1:
             return {"logits": logits, "weights": weights[0]}
         second = ops.swapaxes(weights[1], -1, -2)
@@ -196,6 +198,7 @@ class PairNetwork(QuantizedParts, keras.layers.Layer):
             "attention_options": attention_options,
             "last_activation": last_activation,
             "share_networks": share_networks,
+            "dropout": attention_dropout,
         }
         make = self._make
         self.projection = self.intra = None
@@ -203,7 +206,6 @@ class PairNetwork(QuantizedParts, keras.layers.Layer):
             self.projection = make(Dense, "projection", projection_dim, use_bias=False)
         if intra_attention:
             self.intra = make(IntraSentenceAttention, "intra", **sizes | (intra_options or {}))
-        chosen["dropout"] = attention_dropout
         self.attend = make(DecomposableAttention, "attend", **sizes | chosen)
         self.compare = make(DenseStack, "compare", **sizes)
         self.pooling = MaskedPooling("sum", dtype=self.dtype_policy, name="pooling")
@@ -248,8 +250,9 @@ class PairNetwork(QuantizedParts, keras.layers.Layer):
             given = zip(pair, masks, strict=True)
             pair = [self.intra(x, mask=m, training=training) for x, m in given]
         # (B, T, width) and (B, S, width), then any weights (B, T, S)
-        options = {"training": training, "return_attention_scores": return_attention_scores}
-        outputs = self.attend(pair, mask=masks, **options)
+        outputs = self.attend(
+            pair, mask=masks, training=training, return_attention_scores=return_attention_scores
+        )
         sums = []
         for x, aligned, m in zip(pair, outputs[:2], masks, strict=True):
             read = [x, aligned]

@@ -183,8 +183,8 @@ def best_spans(start: Tensor, end: Tensor, longest: int = 16) -> tuple[Tensor, T
     check(longest >= 1, longest, "longest", "at least 1")
     start, end = ops.convert_to_tensor(start), ops.convert_to_tensor(end)
     # (P, longest): the positions where a span from each start may end.
-    starts, steps = (ops.arange(n, dtype="int32") for n in (ops.shape(start)[1], longest))
-    positions = starts[:, None] + steps
+    starts = ops.arange(ops.shape(start)[1], dtype="int32")
+    positions = starts[:, None] + ops.arange(longest, dtype="int32")
     lowest = -3.4e38 / 4  # a quarter of the float32 range: sums with it are finite
     padded = ops.pad(end, ((0, 0), (0, longest - 1)), constant_values=lowest)
     ends = ops.take(padded, positions, axis=1)  # (B, P, longest)

@@ -93,9 +93,9 @@ class Seq2Seq(FunctionalModel):
             )
         numbers, embedding = range(num_layers), keras.layers.Embedding
         options = {"return_sequences": True, "recurrent_initializer": OrthogonalInitializer}
-        decoders = [make(keras.layers.LSTM, f"decoder_{one}", units, **options) for one in numbers]
+        decoders = [make(keras.layers.LSTM, f"decoder_{i}", units, **options) for i in numbers]
         options["return_state"] = True
-        encoders = [make(keras.layers.LSTM, f"encoder_{one}", units, **options) for one in numbers]
+        encoders = [make(keras.layers.LSTM, f"encoder_{i}", units, **options) for i in numbers]
         layers: dict[str, Any] = {
             "source_embedding": make(embedding, "source_embedding", vocabulary_size, embedding_dim),
             # The mask is passed on to the logits. The LSTM does not need it: padding follows the

@@ -67,7 +67,8 @@ class SiameseClassifier(EmbeddingModel):
         num_recurrent_layers: number of GRU layers. Defaults to 2.
         num_dense_layers: number of tanh layers before the logits. Defaults to 4.
         pooling: "max" (the default), "mean" or "sum" over the words; the paper does not say which.
-            With "max" a contradicting word counts as much in a long text; a mean dilutes it.
+            With "max" a contradicting word counts as much in a long text as in a short one; a mean
+            dilutes it.
         dropout: rate in [0, 1) after every GRU and tanh layer. Defaults to 0.2.
         **kwargs: `name`, `trainable` and `dtype` (a policy; the logits are always float32).
 

@@ -48,7 +48,8 @@ def swap_attention(
     Names, projection weights, masks and calls stay the same, and so do all other layers. Frozen
     layers stay frozen, including the further weights of a new layer. The original model does not
     change. In the copy, the class of your own layer, or of a model whose class makes its layers
-    from arguments, such as those of KerasHub, is a subclass; tasks keep preprocessors.
+    from arguments, such as those of KerasHub, is a subclass of yours; tasks keep their
+    preprocessor.
 
     `start` says what the copy computes before it is trained:
 
@@ -68,12 +69,14 @@ def swap_attention(
         model: a built functional or sequential model.
         attention: name of the layer to use, as for `layers.TransformerEncoder`. Defaults to "coda".
         attention_options: dict of arguments of that layer that `MultiHeadAttention` does not have,
-            such as `{"gate_range": "centered"}`. `tuning.choose_attention` finds it.
+            such as `{"gate_range": "centered"}`. `tuning.choose_attention` returns it with
+            `attention`.
         start: "projections", "unchanged" or "blend". Defaults to "projections".
         **options: the same arguments as in `attention_options`, one by one.
 
     Returns:
-        The copy, not compiled unless its class compiles it by itself, as KerasHub's tasks do.
+        The copy, not compiled, even if the model is, unless its class compiles it by itself, as
+        KerasHub's tasks do.
 
     Raises:
         ValueError: if the model is neither functional nor sequential, has no layer to swap, or
@@ -249,8 +252,9 @@ def _transfer(source: keras.Layer, target: keras.Layer) -> None:
             f"the copy recreates. Received: {source.path!r}, which {_adaptation(source)}"
         )
     # Keras has no public way to list the weights that are not those of sublayers
-    pair = (source, target)
-    weights, copies = ([*x._trainable_variables, *x._non_trainable_variables] for x in pair)
+    weights, copies = (
+        [*one._trainable_variables, *one._non_trainable_variables] for one in (source, target)
+    )
     shapes, needed = ([tuple(weight.shape) for weight in one] for one in (weights, copies))
     if shapes != needed:
         raise ValueError(

@@ -65,12 +65,14 @@ class TextClassifier(EmbeddingModel):
         num_classes: number of classes.
         attention: "gated" (the default), "soft", "local", "none" (only with LSTMs), or the name of
             a multi-head layer, such as "softmax" or "coda".
-        attention_options: dict of further arguments of the attention layer, such as `num_heads`.
+        attention_options: dict of further constructor arguments of the attention layer; for a
+            multi-head layer also `num_heads`.
         embedding_dim: width of the embedding. Defaults to 100.
         units: width of each layer; of an LSTM, per direction. Defaults to 100.
         num_layers: number of encoder layers. Defaults to 2.
         merge_mode: "concat" (the default) joins both directions of an LSTM, "sum" adds them.
-        embedding_dropout: rate in [0, 1) on the embeddings, also for the gates. Defaults to 0.
+        embedding_dropout: rate in [0, 1) on the embeddings, before the encoder and the gates'
+            network. Defaults to 0.
         dropout: rate in [0, 1) between encoder layers, and before the linear layer. Defaults to 0.
         train_embedding: whether the embedding is trained. Defaults to True.
         encoder: "lstm" (the default) or "convolution".
@@ -180,8 +182,9 @@ class TextClassifier(EmbeddingModel):
         states = self._states(embedded, mask, training)  # (B, T, D), or the last ones (B, D)
         context, answer = states, {}
         if not pooling:
-            masks = {"query_mask": mask, "value_mask": mask}
-            attended = self._attention(states, states, training=training, **masks)
+            attended = self._attention(
+                states, states, query_mask=mask, value_mask=mask, training=training
+            )
             context = self._pooling(states + attended, mask=mask)  # (B, T, D) to (B, D)
         elif pooling.layer:
             options = {"gate_inputs": embedded} if pooling.is_gated else {}

@@ -189,7 +189,8 @@ class Transformer(_Decoder):
 
     Args:
         vocabulary_size: integer above 1, number of token ids including 0 (padding) and 1 (end).
-        num_layers: positive integer, number of blocks on each side, or of applications of one.
+        num_layers: positive integer, number of blocks on each side, or of applications of the one
+            block.
         hidden_dim: positive integer, the width D.
         intermediate_dim: positive integer, inner width of the feed-forward nets.
         num_heads: positive integer, attention heads; None if `attention` is a layer.
@@ -407,8 +408,9 @@ class CausalTransformer(_Decoder):
 
     def start_cache(self, batch_size: Any, length: Any) -> Cache:
         """Return a cache for `length` tokens in each of `batch_size` rows, for `step`."""
-        size = {"batch_size": batch_size}
-        blocks = [one.start_cache(None, length, **size) for one in self.decoder_blocks]
+        blocks = [
+            block.start_cache(None, length, batch_size=batch_size) for block in self.decoder_blocks
+        ]
         return {"target_mask": ops.zeros((batch_size, length), dtype="bool"), "blocks": blocks}
 
     def generate(
@@ -468,7 +470,8 @@ class TransformerClassifier(FunctionalModel):
     x = √D·table[ids] + position;  x = EncoderBlock(x), num_layers times;
     logits = W·mean_t LayerNorm(x)_t + b
 
-    Padding is id 0 and has no effect (Tensor2Tensor's mean includes it). Padding alone gives b.
+    Padding is id 0 and has no effect (Tensor2Tensor's mean includes it). A text of padding alone
+    gives the logits b.
 
     Args:
         vocabulary_size: number of token ids, including 0 for padding.

@@ -68,9 +68,11 @@ def shares(counts: list[float]) -> dict[str, float]:
     {'near_minus_one': 0.75, 'near_zero': 0.0, 'near_one': 0.25}
     """
     total, middle = max(sum(counts), 1), len(counts) // 2
-    zero = counts[middle - _NEAR_BINS : middle + _NEAR_BINS]
-    near = {"near_minus_one": counts[:_NEAR_BINS], "near_zero": zero}
-    near["near_one"] = counts[-_NEAR_BINS:]
+    near = {
+        "near_minus_one": counts[:_NEAR_BINS],
+        "near_zero": counts[middle - _NEAR_BINS : middle + _NEAR_BINS],
+        "near_one": counts[-_NEAR_BINS:],
+    }
     return {name: sum(part) / total for name, part in near.items()}
 
 

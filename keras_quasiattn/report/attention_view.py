@@ -72,7 +72,8 @@ def show(
 
     Raises:
         ValueError: `layer` is not a Keras layer, no such attention layer was called, `tokens` are
-            not lists, a list's length is no sequence's, or the batch has no example `index`.
+            not lists, a list has a different length from every sequence, or the batch has no
+            example `index`.
         UserError: on display, if jinja2 (or for `figure` matplotlib) is not installed.
 
     Example:

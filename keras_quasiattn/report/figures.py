@@ -186,8 +186,12 @@ def heat_map(name: str, shown: HeatMap, head: int = 0) -> Drawing:
         places = figure.subplots(1, len(shown.panels), squeeze=False)[0]
         for axes, panel in zip(places, shown.panels, strict=True):
             values = panel.values[min(head, len(panel.values) - 1)]  # (T, S)
-            shades = {"cmap": "RdBu_r", "norm": colors.CenteredNorm(0, panel.limit)}
-            image = axes.imshow(np.ma.masked_invalid(values), aspect="auto", **shades)
+            image = axes.imshow(
+                np.ma.masked_invalid(values),
+                cmap="RdBu_r",
+                norm=colors.CenteredNorm(0, panel.limit),
+                aspect="auto",
+            )
             axes.set_title(panel.title)
             for side, tokens in (("x", panel.columns), ("y", panel.rows)):
                 ticks = range(len(tokens)) if len(tokens) <= _LABELLED else range(0)
@@ -222,8 +226,8 @@ def histograms(
                 edges = np.linspace(-1, 1, len(counts) + 1)
                 heights = counts / max(counts.sum(), 1)
                 above.stairs(heights, edges, color=colour, label=f"{row['step']}")
-            share_of = "share of the entries" if column == 0 else ""
-            above.set(title=label, xlabel="value", ylabel=share_of)
+            of_values = "share of the entries" if column == 0 else ""
+            above.set(title=label, xlabel="value", ylabel=of_values)
             found = [shares(row["matrices"][f"{layer}/{matrix}"]) for row in rows]
             steps = [row["step"] for row in rows]
             for share, line in _LINES.items():
@@ -247,11 +251,9 @@ def density_by_length(name: str, lengths: Sequence[int], densities: Sequence[flo
         places = np.searchsorted(edges, lengths, side="right") - 1
         places = np.clip(places, 0, max(len(edges) - 2, 0))
         groups = [places == place for place in np.unique(places)]
-        means = [
-            [np.mean(np.asarray(values)[group]) for group in groups]
-            for values in (lengths, densities)
-        ]
-        axes.plot(*means, "o-", label="mean of texts of similar length")
+        mean_lengths = [np.mean(np.asarray(lengths)[group]) for group in groups]
+        mean_densities = [np.mean(np.asarray(densities)[group]) for group in groups]
+        axes.plot(mean_lengths, mean_densities, "o-", label="mean of texts of similar length")
         axes.set(xlabel="tokens", ylabel="density of open gates", ylim=(-0.03, 1.03))
         axes.legend()
 
@@ -266,8 +268,8 @@ def accuracy_by_density(name: str, rows: Sequence[Mapping[str, Any]]) -> Drawing
     def draw(axes: Any) -> None:
         for preset in dict.fromkeys(row["preset"] for row in rows):
             own = [row for row in rows if row["preset"] == preset]
-            points = ([row[name] for row in own] for name in ("density", "accuracy"))
-            axes.plot(*points, "o", label=preset)
+            densities = [row["density"] for row in own]
+            axes.plot(densities, [row["accuracy"] for row in own], "o", label=preset)
         axes.set(xlabel="density of open gates", ylabel="accuracy")
         axes.legend()
 

@@ -4,7 +4,8 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
-_BAR, _LONGEST, _LONGEST_LABEL = 30, 200, 20
+_BAR, _LONGEST = 30, 200
+_LONGEST_LABEL = 20
 # Control characters, lone surrogates, line and paragraph separators.
 _SPOILING = ("Cc", "Cs", "Zl", "Zp")
 
@@ -22,7 +23,8 @@ def readable(text: str, longest: int = _LONGEST_LABEL) -> str:
 def token_table(answer: Mapping[str, Any]) -> str:
     """Return an answer as lines: the label and its probability, then tokens, gates and weights.
 
-    A closed gate is shown as `-`, an open one as `+`. A bar is the weight relative to the largest.
+    A closed gate is shown as `-`, an open one as `+`. The length of a bar is the weight relative to
+    the largest.
 
     Args:
         answer: a task's answer with `label`, `classes`, `probabilities` and `tokens`, and

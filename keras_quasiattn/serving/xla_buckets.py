@@ -57,8 +57,10 @@ class CompiledModel:
         sizes = [tf.shape(ids[0])[0], *(tf.shape(one)[1] for one in ids)]
         rows = _bucket(sizes[0], self._buckets.batches)
         length = _bucket(tf.reduce_max(sizes[1:]), self._buckets.lengths)
-        pairs, more = zip(ids, sizes[1:], strict=True), [0, rows - sizes[0]]
-        padded = [tf.pad(one, [more, [0, length - own]]) for one, own in pairs]
+        padded = [
+            tf.pad(one, [[0, rows - sizes[0]], [0, length - own]])
+            for one, own in zip(ids, sizes[1:], strict=True)
+        ]
         outputs = tf.function(function, jit_compile=True, autograph=False)(*padded)
         cut = [
             tf.slice(output, [0] * len(places), [-1 if at is None else sizes[at] for at in places])

@@ -16,5 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["choose_attention", "search", "search_space"]
 __getattr__ = lazy_attributes(
-    __name__, dict.fromkeys(__all__[1:], "keras_quasiattn.lab.tuning.search"), extra="tasks"
+    __name__,
+    dict.fromkeys(("search", "search_space"), "keras_quasiattn.lab.tuning.search"),
+    extra="tasks",
 )

@@ -201,6 +201,12 @@ def test_bad_arguments(make, message):
         make()
 
 
+def test_an_unknown_activation_is_one_error_not_two():
+    with pytest.raises(ValueError, match="`last_activation` must be a function") as caught:
+        layers.DecomposableAttention(4, last_activation="none such")
+    assert caught.value.__suppress_context__  # Keras' own message is not shown
+
+
 def test_one_unit_is_enough():
     layer = layers.CoDA(units=1)
     layer([normal(2, 3, 4), normal(2, 5, 4)])

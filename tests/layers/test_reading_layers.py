@@ -1,5 +1,7 @@
 """Reading layers beyond the laws: what they compute, their gradients, and what they reject."""
 
+import random
+
 import keras
 import numpy as np
 import pytest
@@ -107,6 +109,14 @@ def test_factorization_machine():
         lambda a: [np.where(MASKS[0], reference.factorization(a, *values), 0)[..., None]],
         [A],
     )
+
+
+def test_a_given_initializer_of_the_factors_draws_no_seed_for_the_default():
+    layer = layers.FactorizationMachine(3, factors_initializer="ones")
+    config = layer.get_config()
+    before = random.getstate()
+    layers.FactorizationMachine.from_config(config)
+    assert random.getstate() == before
 
 
 def test_factorization_machine_refuses_other_features():

@@ -100,7 +100,8 @@ def coda_attention(
             a weight: a large negative one makes tanh(E) −1, so the key is subtracted, not ignored;
             below −1e4 it is an error (not checked in graphs). N is unchanged, and the gate still
             deletes. What the bias holds at a masked pair does not matter.
-        return_scores: also return M, before dropout; takes T·S memory per head.
+        return_scores: also return M, before dropout; takes T·S memory per head with any
+            implementation.
         implementation: "reference" computes M at once and makes a (..., T, S, D) tensor.
             "blockwise" computes M tile by tile, forward and backward, in memory linear in T and S.
             "compiled" does the same in compiled CPU loops, with the `compiled` extra, or on PyTorch
@@ -241,8 +242,9 @@ def coda_pair(
         key_mask=mask_b,
     )
     with training_call(training):
-        options: Any = {"return_scores": return_scores, "implementation": implementation}
-        return _sums(pairs, value_b, value_a, **options)
+        return _sums(
+            pairs, value_b, value_a, return_scores=return_scores, implementation=implementation
+        )
 
 
 def _sums(
@@ -262,8 +264,13 @@ def _sums(
 
     def compute(chosen: str) -> tuple[Tensor, ...]:
         if chosen != "reference" and not return_scores and recording.active.get() is None:
-            how = {"compiled": chosen == "compiled", "may_be_tensors": implementation == "auto"}
-            return blockwise_sums(pairs, value, other_value, **how)
+            return blockwise_sums(
+                pairs,
+                value,
+                other_value,
+                compiled=chosen == "compiled",
+                may_be_tensors=implementation == "auto",
+            )
         # The whole matrix (..., T, S), also for a recording.
         weights = pairs.weights("reference" if chosen == "reference" else "blockwise")
         kept = weights
@@ -330,8 +337,9 @@ class CoDAOptions(Attention):
         self.alpha = check_factor(self.alpha, "alpha")
         self.beta = check_factor(self.beta, "beta")
         scaling_factor(self.scaling, 1, paper=1.0)
-        of_gate = (self.gate, self.gate_range)
-        self.composition = Composition(self.similarity, *of_gate, self.center_similarity)
+        self.composition = Composition(
+            self.similarity, self.gate, self.gate_range, self.center_similarity
+        )
         check_choice(self.center_per_query, (False, True), "center_per_query")
         check_choice(self.implementation, CODA_IMPLEMENTATIONS, "implementation")
 
@@ -353,10 +361,11 @@ class CoDAOptions(Attention):
         start = scaling_factor(self.scaling, features, paper)
         scales = {"alpha": start, "beta": start}
         if self.scaling == "calibrated":
-            options: Any = {"trainable": False, "autocast": False}
-            options["initializer"] = keras.initializers.Constant(start)
+            initializer = keras.initializers.Constant(start)
             scales = {
-                name: layer.add_weight(shape, name=weight_name, **options)
+                name: layer.add_weight(
+                    shape, initializer, trainable=False, autocast=False, name=weight_name
+                )
                 for name, weight_name in SCALES.items()
             }
         learned = factor_weights(layer, shape, alpha=self.alpha, beta=self.beta)
@@ -411,7 +420,8 @@ class MultiHeadCoDA(MultiHeadQuasiAttention):
 
     `scaling` changes the factor 1/H. A weight near 1 adds a value, near 0 deletes it, below 0
     subtracts it; the weights of a row do not sum to 1. Since E and N compare the same q and k,
-    vectors that point apart are also distant: with 1/H, up to 64 features, no weight is below −.8.
+    vectors that point apart are also distant: with 1/H and up to 64 features no weight is below
+    −.8.
 
     A drop-in for `keras.layers.MultiHeadAttention`: constructor, call arguments, scores, sublayer
     names, LoRA and quantization are the same. A float mask is an error, and explicit masks win over
@@ -440,7 +450,8 @@ class MultiHeadCoDA(MultiHeadQuasiAttention):
             subtracts the mean of N; "raw" does neither.
         center_similarity: whether to subtract the mean of E.
         center_per_query: whether to take means over each query's keys instead of over all pairs.
-            Set it where queries must not see each other, as from a decoder to its encoder.
+            Set it where queries must not see each other and the call is not causal, as in attention
+            from a decoder to its encoder.
         implementation: as for `ops.coda_attention`; it never changes the result.
         **arguments: as for `layers.MultiHeadQuasiAttention`.
 

@@ -40,7 +40,8 @@ def blockwise_sums(
     """
     dtype = compute_dtype(pairs.query, pairs.key, pairs.distance_query, pairs.distance_key)
     target, source = ops.shape(pairs.query)[-2], ops.shape(pairs.key)[-2]
-    alpha, beta = (_at_least_matrix(as_dtype(one, dtype)) for one in (pairs.alpha, pairs.beta))
+    alpha = _at_least_matrix(as_dtype(pairs.alpha, dtype))
+    beta = _at_least_matrix(as_dtype(pairs.beta, dtype))
     mask = None if pairs.mask is None else _at_least_matrix(pairs.mask)
     # (..., T, 1) and (..., 1, S).
     row_mask = None if pairs.row_mask is None else ops.expand_dims(pairs.row_mask, -1)
@@ -178,11 +179,11 @@ def _offsets(
             closed = ops.sum(product, axis=-1, keepdims=True)
             offsets["similarity_offset"] = ops.broadcast_to(closed, (batch, masks.target, 1))
         else:
-            names = ("query", "key", "alpha", "bias")
-            offsets["similarity_offset"] = mean(WeightRule("identity", None), *names)
+            rule = WeightRule("identity", None)
+            offsets["similarity_offset"] = mean(rule, "query", "key", "alpha", "bias")
     if composition.center_gate:
-        pair = ("distance_query", "distance_key")
-        offsets["distance_offset"] = mean(WeightRule(None, "identity"), *pair)
+        rule = WeightRule(None, "identity")
+        offsets["distance_offset"] = mean(rule, "distance_query", "distance_key")
     return offsets
 
 

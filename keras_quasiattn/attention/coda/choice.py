@@ -19,7 +19,8 @@ Tensor = Any
 CODA_IMPLEMENTATIONS = ("auto", "reference", "blockwise", "compiled")
 
 # Up to these numbers of pairs, "reference" is fastest. Calling compiled loops takes about a
-# millisecond, so where they run the limit is on the pairs of all batches and heads, else of one.
+# millisecond, so where they run the limit is on the pairs of all batches and heads; elsewhere it is
+# on those of one head.
 _PAIRS_OF_ONE = 32 * 32
 _PAIRS_OF_ALL = 8192
 _OTHERS = "Use 'auto' or 'blockwise'."

@@ -36,7 +36,12 @@ def _algebraic_derivative(x: Tensor, y: Tensor) -> Tensor:
 
 
 SIMILARITIES: dict[str, Callable[[Tensor], Tensor]] = {"tanh": tanh, "sigmoid": ops.sigmoid}
-GATES = {"sigmoid": ops.sigmoid, "tanh": tanh, "arctan": arctan, "algebraic": _algebraic}
+GATES: dict[str, Callable[[Tensor], Tensor]] = {
+    "sigmoid": ops.sigmoid,
+    "tanh": tanh,
+    "arctan": arctan,
+    "algebraic": _algebraic,
+}
 GATE_RANGES = ("scaled", "centered", "raw")
 
 _FUNCTIONS = {**SIMILARITIES, **GATES, "identity": lambda x: x}

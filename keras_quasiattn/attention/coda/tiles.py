@@ -319,8 +319,8 @@ def _distance_gradients(
     if "distance_offset" in tiles.tensors:
         parts["distance_offset"] = -ops.sum(by_negative_distance, axis=2, keepdims=True)
     by_distance = -tiles.part("beta", index) * by_negative_distance
-    found = tiles.distances.tile_gradient(index, by_distance)
-    parts["distance_query"], parts["distance_key"] = found
+    by_query, by_key = tiles.distances.tile_gradient(index, by_distance)
+    parts |= {"distance_query": by_query, "distance_key": by_key}
     return parts
 
 

@@ -5,7 +5,8 @@
 - `arctan(x)`, `cos(x)`, `sin(x)`, `tanh(x)`, `maximum(x, y)`: elementwise, in the precision of
   their input.
 - `cumsum(x)`: sums of the entries up to each, along the last axis, in the precision of its input.
-- `highest(x, least)`: the maximum of `least` and `x` (…, any n) over its last axis, kept.
+- `highest(x, least)`: the maximum of `least` and `x` over its last axis, which is kept; `x` may be
+  empty.
 - `in_turn(calls, inputs)`: the outputs of each call. If the backend would run calls at once, they
   run one at a time, forward and backward, so that only one call's tensors are in memory.
 - `l1_distances(x, y)`, `l1_gradients(x, y, upstream)`: for (B, T, F) and (B, S, F), by a kernel of

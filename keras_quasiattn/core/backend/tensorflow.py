@@ -212,8 +212,12 @@ def map_tiles(
                 with tf.GradientTape() as tape:
                     tape.watch(given)
                     output = of_tile(index, *given)
-                of_output = tf.gather(upstream, index)
-                found = tape.gradient(output, given, of_output, unconnected_gradients="zero")
+                found = tape.gradient(
+                    output,
+                    given,
+                    output_gradients=tf.gather(upstream, index),
+                    unconnected_gradients="zero",
+                )
                 return index + 1, [
                     total.write(index, one) if name in tiles else total + one
                     for name, total, one in zip(names, totals, found, strict=True)

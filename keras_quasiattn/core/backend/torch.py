@@ -191,6 +191,8 @@ def map_tiles(
     def of_tile(index: int, own: dict[str, Tensor]) -> Tensor:
         return function(index, **own, **shared)
 
-    parts = ({name: x[index] for name, x in tiles.items()} for index in range(count))
-    found = (checkpoint(of_tile, *one, use_reentrant=False) for one in enumerate(parts))
-    return torch.stack(list(found))
+    outputs = []
+    for index in range(count):
+        own = {name: x[index] for name, x in tiles.items()}
+        outputs.append(checkpoint(of_tile, index, own, use_reentrant=False))
+    return torch.stack(outputs)

@@ -9,7 +9,8 @@ from numba.extending import overload, register_jitable
 
 # Without "nnan" and "ninf", so that overflow behaves as in the reference.
 FAST = {"contract", "arcp", "nsz", "reassoc"}
-# Without reference counting, as long as the arithmetic of short blocks, and so without new arrays.
+# Without reference counting, which would take as long as the arithmetic of short blocks. Such a
+# loop cannot create arrays.
 LOOP: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "_nrt": False}
 
 

@@ -226,8 +226,10 @@ def evaluate(
     if split is None and data is None and made.measured_split != "test":
         note = "the run has no test file: measuring on the validation split"
         click.echo(f"{note}, which also chose the checkpoint", err=True)
-    part = FILE if data is not None else made.measured_split if split is None else split
-    name = part if data is None else data
+    if data is not None:
+        name, part = data, FILE
+    else:
+        name = part = made.measured_split if split is None else split
     with waiting(f"measuring {run} on {name}"):
         if data is not None:
             made.use_file(data, renamed)

@@ -256,8 +256,10 @@ class _Trial:
         named = dict(zip(("x", "y", "sample_weight"), parts, strict=False))
         figures = model.evaluate(**named, return_dict=True, verbose=0)
         if metric not in figures:
-            known = f"{', '.join(sorted(figures))}, or a function"
-            raise ValueError(f"`metric` must be one of {known}. Received: {metric!r}")
+            known = ", ".join(sorted(figures))
+            raise ValueError(
+                f"`metric` must be one of {known}, or a function. Received: {metric!r}"
+            )
         if np.isnan(figures[metric]):
             raise FloatingPointError(_NAN)
         return float(figures[metric]), None
@@ -306,12 +308,14 @@ def _scores(metric: Callable[[Any, Any], Any], y: Any, output: Any) -> np.ndarra
 
 def _predicted(model: keras.Model, data: Any) -> Iterable[tuple[np.ndarray, np.ndarray]]:
     """Yield targets and outputs by batch; NaN, which an accuracy takes for class 0, is an error."""
-    numpy, answer = keras.ops.convert_to_numpy, model.predict_on_batch
     found: Iterable[Any]
     if isinstance(data, tuple):
         found = [(np.asarray(data[1]), model.predict(data[0], verbose=0))]
     else:
-        found = ((numpy(batch[1]), answer(batch[0])) for batch in _batches(data))
+        found = (
+            (keras.ops.convert_to_numpy(batch[1]), model.predict_on_batch(batch[0]))
+            for batch in _batches(data)
+        )
     for y, output in found:
         numbers = np.asarray(output)
         if numbers.dtype.kind != "O" and np.isnan(numbers.astype(np.float32)).any():

@@ -130,8 +130,8 @@ def _baselines(
 ) -> dict[str, float]:
     """Return the metrics of the baselines on the row's data."""
     figure = table.main
-    names, own = ("task", "preset", "split"), [row.task, row.preset, table.split]
-    beside = [one for one in recorded.baselines if [one.get(name) for name in names] == own]
+    data = {"task": row.task, "preset": row.preset, "split": table.split}
+    beside = [record for record in recorded.baselines if data.items() <= record.items()]
     found = {}
     for record in [*beside, *runs.values()]:
         for name, prefix in BASELINES.items():

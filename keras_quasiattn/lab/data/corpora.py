@@ -439,9 +439,12 @@ def _questions(read: Callable[..., Iterator[Question]]) -> _Reader:
 
 
 def _quasar(kind: str) -> CorpusConfig:
-    files = ("questions/{}_questions.json", f"contexts/{kind}/{{}}_contexts.json")
     splits = {
-        split: (_questions(read_quasar), *(f"quasar-t/{file.format(name)}" for file in files))
+        split: (
+            _questions(read_quasar),
+            f"quasar-t/questions/{name}_questions.json",
+            f"quasar-t/contexts/{kind}/{name}_contexts.json",
+        )
         for split, name in _OFFICIAL.items()
     }
     return CorpusConfig(name=f"quasar_t_{kind}", splits=splits)

@@ -261,8 +261,8 @@ def read_quasar(questions: Path, contexts: Path) -> Iterator[Question]:
                     f"{place}: 'contexts' must be a list of [score, text] pairs; "
                     f"got {found.get('contexts')!r:.60}"
                 ) from None
-            place, answers = f"{questions}, record {number}", [row.get("answer")]
-            yield _question(place, row["uid"], row.get("question"), context, answers)
+            place = f"{questions}, record {number}"
+            yield _question(place, row["uid"], row.get("question"), context, [row.get("answer")])
 
 
 def read_search_qa(folder: Path) -> Iterator[Question]:

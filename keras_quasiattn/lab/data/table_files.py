@@ -61,7 +61,8 @@ def read_table(
     """
     csv.field_size_limit(2**31 - 1)  # for this process; the default rejects texts over 128 KiB
     file, names = Path(file), names or {}
-    known, our_names = (*columns, *optional), dict[str, str]()
+    known = (*columns, *optional)
+    our_names: dict[str, str] = {}
     for column in names:
         if column not in known:
             raise UserError.unknown("column", column, known)

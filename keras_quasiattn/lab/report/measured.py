@@ -131,9 +131,10 @@ def by_name(figures: Mapping[str, Any]) -> dict[str, Table]:
             for name, value in values.items()
         }
         columns = list(dict.fromkeys(column for row in rows.values() for column in row))
-        table = tables[spaced(title)] = [["", *map(spaced, columns)]]
+        table = [["", *map(spaced, columns)]]
         for name, row in rows.items():
             table.append([name, *(number_text(row.get(column, "")) for column in columns)])
+        tables[spaced(title)] = table
     return tables
 
 

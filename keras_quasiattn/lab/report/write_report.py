@@ -237,7 +237,7 @@ def _curves(groups: Sequence[RunGroup]) -> list[Section]:
         kept = {figure: curves for figure, curves in found.items() if curves}
         shown, saved = [], []
         for figure, curves in kept.items():
-            drawn = slug(" ".join((*preset, figure))), _metric(figure), curves, models
+            drawn = (slug(" ".join((*preset, figure))), _metric(figure), curves, models)
             shown.append(learning_curves(*drawn, small=True))
             saved.append(learning_curves(*drawn, small=False))
         if shown:

@@ -141,8 +141,9 @@ def limit_training(model: EncoderClassifier, frozen_layers: int, lora_rank: int)
     for number, layers in enumerate(levels):
         for layer in layers:
             layer.trainable = number >= frozen_layers and not lora_rank
-            # Keras has no public way to list the layers in a layer.
-            for inner in layer._flatten_layers() if lora_rank and number >= frozen_layers else ():
+            if not lora_rank or number < frozen_layers:
+                continue
+            for inner in layer._flatten_layers():  # Keras has no public way to list these
                 if isinstance(inner, Start):
                     inner.trainable = True  # or its factors stay 0, and so does the new attention
                 elif inner.name in _ADAPTED and hasattr(inner, "enable_lora"):

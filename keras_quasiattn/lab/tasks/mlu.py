@@ -117,7 +117,8 @@ class Mlu(DecodedTask):
 
     def validation_data(self) -> tf.data.Dataset:
         """Return the first `data.validation_examples` validation questions, in whole batches."""
-        size, examples = self.options.training.batch_size, self._examples("validation")
+        size = self.options.training.batch_size
+        examples = self._examples("validation")
         count = min(self.options.data["validation_examples"], int(examples.cardinality()))
         whole = examples.take(count - count % size)
         return evaluation_batches(whole, batch_size=size, encode=self._encode())

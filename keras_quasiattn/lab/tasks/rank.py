@@ -144,15 +144,17 @@ class Rank(PairTask):
 
     def _ranked(self, chosen: Any, logits: np.ndarray) -> Measured:
         """Return the ranking metrics of logits (pairs, 2), and each question's precision."""
+        # (pairs, 3)
+        # (pairs, 3)
         targets = np.stack([chosen.labels, chosen.groups, np.arange(len(chosen))], axis=1)
         figures = {}
         for metric in self._ranking_metrics(len(chosen), _RECALL_AT):
             metric.update_state(targets, logits)
             figures[metric.name] = float(metric.result())
-        scores, questions = logits[:, 1] - logits[:, 0], self.options.data["questions"]
-        return Measured(
-            figures, average_precisions(chosen.labels, chosen.groups, scores, questions)
-        )
+        scores = logits[:, 1] - logits[:, 0]
+        questions = self.options.data["questions"]
+        precisions = average_precisions(chosen.labels, chosen.groups, scores, questions)
+        return Measured(figures, precisions)
 
     def _judged(self, chosen: Any, scores: np.ndarray) -> list[Judged]:
         """Judge the best candidate of each question that counts."""

@@ -110,8 +110,10 @@ class Read(VocabularyTask):
     weighted_metrics: ClassVar[bool] = False  # the targets say which questions do not count
     least: ClassVar[Mapping[str, int]] = {
         **VocabularyTask.least,
-        **dict.fromkeys(("data.train_length", "data.stride"), 1),
-        **dict.fromkeys(("data.question_length", "data.answer_length"), 1),
+        "data.train_length": 1,
+        "data.stride": 1,
+        "data.question_length": 1,
+        "data.answer_length": 1,
     }
 
     def _set_up(self) -> None:

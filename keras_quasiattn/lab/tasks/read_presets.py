@@ -56,7 +56,6 @@ _MODELS: Mapping[str, Mapping[str, Any]] = {
     "decaprop_coda": {**_DECAPROP, **attention("coda")},
 }
 MODELS = tuple(_MODELS)
-_SHORT = {"train_length": 150, "length_multiple": 10}
 
 
 def _preset(
@@ -81,7 +80,13 @@ PRESETS: dict[str, Preset] = {
         "SQuAD v1.1, a fixed fifth of its passages, for two cores, from files by hand",
         6,
         250,
-        {**HELD_OUT, "train_share": 0.2, "validation_share": 0.02, **_SHORT},
+        {
+            **HELD_OUT,
+            "train_share": 0.2,
+            "validation_share": 0.02,
+            "train_length": 150,
+            "length_multiple": 10,
+        },
         units=32,
         num_layers=2,
     ),

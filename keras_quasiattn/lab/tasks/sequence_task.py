@@ -61,9 +61,13 @@ class SequenceTask(DecodedTask):
     """
 
     least: ClassVar[Mapping[str, int]] = {
-        **{"data.vocabulary_size": 3, "data.max_length": 2},
-        **dict.fromkeys(("data.length_multiple", "data.row_multiple"), 1),
-        **{"model.beam_width": 1, "model.length_penalty": 0, "model.extra_tokens": 1},
+        "data.vocabulary_size": 3,
+        "data.max_length": 2,
+        "data.length_multiple": 1,
+        "data.row_multiple": 1,
+        "model.beam_width": 1,
+        "model.length_penalty": 0,
+        "model.extra_tokens": 1,
     }
 
     def _set_up(self) -> None:
@@ -236,9 +240,11 @@ class SequenceTask(DecodedTask):
             weights = explained["weights"].numpy()[0]
             if weights.ndim == 4:  # a Transformer's (blocks, heads, T, S)
                 weights = weights[-1].mean(axis=0)  # (T, S): mean over the last block's heads
-            pieces = [plain(self.tokenizer.names(one)[0].numpy()) for one in (source, ids)]
-            named = dict(zip(("source_pieces", "answer_pieces"), pieces, strict=True))
-            rows.append({**row, **named, "weights": plain(weights)})
+            pieces = {
+                name: plain(self.tokenizer.names(one)[0].numpy())
+                for name, one in (("source_pieces", source), ("answer_pieces", ids))
+            }
+            rows.append({**row, **pieces, "weights": plain(weights)})
         return rows
 
     def check_input(self, text: str | bytes) -> None:

@@ -65,8 +65,11 @@ class VocabularyTask(Task):
     readings: ClassVar[Mapping[str, type]] = {}
     weighted_metrics: ClassVar[bool] = True
     least: ClassVar[Mapping[str, int]] = {
-        **dict.fromkeys(("data.max_length", "data.length_multiple"), 1),
-        **{"data.min_count": 1, "data.unknown_ids": 1, "data.vocabulary_size": 3},
+        "data.max_length": 1,
+        "data.length_multiple": 1,
+        "data.min_count": 1,
+        "data.unknown_ids": 1,
+        "data.vocabulary_size": 3,
     }
 
     def __new__(cls, *, model: str, **_: Any) -> "VocabularyTask":

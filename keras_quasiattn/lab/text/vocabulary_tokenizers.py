@@ -123,8 +123,9 @@ class VocabularyTokenizer(abc.ABC):
 def _filled(rows: tf.RaggedTensor, value: str | int, length: tf.Tensor) -> tf.Tensor:
     """Pad rows with `value` to (B, length); `length` is known only at run time."""
     dense = rows.to_tensor(value)
-    rest = [tf.shape(dense)[0], length - tf.shape(dense)[1]]
-    return tf.concat([dense, tf.fill(rest, tf.constant(value, dense.dtype))], axis=1)
+    shape = [tf.shape(dense)[0], length - tf.shape(dense)[1]]
+    missing = tf.fill(shape, tf.constant(value, dense.dtype))
+    return tf.concat([dense, missing], axis=1)
 
 
 class WordTokenizer(VocabularyTokenizer):

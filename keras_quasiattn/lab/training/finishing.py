@@ -23,9 +23,11 @@ from keras_quasiattn.lab.training.run_folder import LENGTH, RunFolder
 from keras_quasiattn.lab.training.selection import Rows, candidates, required_step
 from keras_quasiattn.lab.training.strategy import dtype_policy
 
-# Config entries: of a run that `finish` ended, the number of updates done; of a run whose number of
-# updates changed, the old number, and until which update it applied.
-_ENDED, _EARLIER = "ended_at_step", "earlier_steps"
+# Config entry of a run that `finish` ended: the number of updates done.
+_ENDED = "ended_at_step"
+# Config entry of a run whose number of updates changed: the old number, and until which update it
+# applied.
+_EARLIER = "earlier_steps"
 
 
 def finish(path: str | Path, data_dir: str | Path = "data", *, progress: bool = True) -> RunFolder:

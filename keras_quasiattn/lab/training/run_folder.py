@@ -109,10 +109,13 @@ class RunFolder:
         """
         path = Path(path)
         cls.prepare_empty(path)
-        of_libraries = {"keras": keras.__version__, "tensorflow": tf.__version__}
         config = {
             "format": FORMAT,
-            "versions": {"keras_quasiattn": __version__, **of_libraries},
+            "versions": {
+                "keras_quasiattn": __version__,
+                "keras": keras.__version__,
+                "tensorflow": tf.__version__,
+            },
             **identity(task, options),
             "data": task.describe_data(),
             "command": shlex.join(command),

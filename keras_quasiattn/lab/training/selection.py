@@ -46,7 +46,7 @@ def selected_step(rows: Rows, settings: TrainingSettings) -> int | None:
 
 
 def required_step(rows: Rows, settings: TrainingSettings, path: Path) -> int:
-    """Return the update whose checkpoint becomes the finished model; the run must have one."""
+    """Return the update whose checkpoint becomes the model; a `UserError` if there is none yet."""
     if (step := selected_step(rows, settings)) is not None:
         return step
     reason = f": its attention is still moving (blend {rows[-1]['blend']:g})" if rows else ""

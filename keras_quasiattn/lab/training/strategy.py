@@ -49,8 +49,11 @@ def make_strategy(name: str, settings: TrainingSettings) -> tf.distribute.Strate
     """
     if name not in STRATEGIES:
         raise UserError.unknown("strategy", name, STRATEGIES)
-    makers = (tf.distribute.get_strategy, _mirrored, _multi_worker)
-    strategy = dict(zip(STRATEGIES, makers, strict=True))[name]()
+    strategy = {
+        "one": tf.distribute.get_strategy,
+        "mirrored": _mirrored,
+        "multi-worker": _multi_worker,
+    }[name]()
     replicas = strategy.num_replicas_in_sync
     if settings.batch_size % replicas:
         raise UserError(

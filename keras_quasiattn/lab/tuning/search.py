@@ -289,8 +289,11 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
 
     def _values(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
         """Return the option values that a trial's hyperparameters represent."""
-        # Searches from earlier versions have 1 and 0 for True and False.
-        return {name: own.get(chosen[name], chosen[name]) for name, own in self._choices.items()}
+        return {
+            # Searches from earlier versions have 1 and 0 for True and False.
+            name: choices.get(chosen[name], chosen[name])
+            for name, choices in self._choices.items()
+        }
 
     def _run(self, trial: str, fold: int) -> Path:
         return self._path / f"trial_{trial}" / ("run" if self._folds == 1 else f"fold_{fold}")

@@ -128,13 +128,18 @@ def compiled_sums(
     )
     twice = ("distance_query", "distance_key") if same else ()
     names = tuple(name for name in tensors if name not in twice)
-    rule, given = weights.rule, weights.masks
-    masks = {"key_mask": given.key_mask, "row_mask": given.row_mask}
-    masks["dropout_keys"] = weights.dropout_keys
+    given = weights.masks
+    masks = {
+        "key_mask": given.key_mask,
+        "row_mask": given.row_mask,
+        "dropout_keys": weights.dropout_keys,
+    }
     if given.full_mask is not None:
         masks |= shared_mask(given.full_mask, given.lead)
     masks = {name: mask for name, mask in masks.items() if mask is not None}
-    names_of_m = (rule.similarity, rule.gate, rule.scale)
-    settings = Settings(*names_of_m, given.is_causal, weights.dropout, same)
+    rule = weights.rule
+    settings = Settings(
+        rule.similarity, rule.gate, rule.scale, given.is_causal, weights.dropout, same
+    )
     call = CodaCall(tuple(settings), names, tuple(masks), may_be_tensors)
     return run(call, [tensors[name] for name in names], list(masks.values()))
