@@ -33,7 +33,7 @@ COMPARED: Mapping[str, Sequence[str]] = {
 # The tables of each chart, which bears its name.
 CHARTS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "differences": COMPARED,
-    "encoder_differences": {"encoders": ("attentions-trec", "attentions-trecqa")},
+    "encoder_differences": {"encoders": ("attentions-trec",)},
 }
 TASKS = {
     "classify": "texts",
@@ -185,6 +185,7 @@ def _draw(figure: Any, rows: Sequence[Compared]) -> None:
         "paper": {"color": "C1", "marker": "D", "markersize": 5, "linestyle": "none"},
         "bag of words": {"color": "0.4", "marker": "x", "markersize": 5, "linestyle": "none"},
     }
+    seen: dict[str, None] = {}  # the marks that the chart has
     for place, row in enumerate(rows):
         mean, half = row.points(row.difference.mean), row.points(row.half)
         shown = row.difference.verdict in (AHEAD, BEHIND)
@@ -192,10 +193,11 @@ def _draw(figure: Any, rows: Sequence[Compared]) -> None:
         for name, value in (("paper", row.paper), ("bag of words", row.beside("bag of words"))):
             if value is not None:
                 axes.plot(value, place + 0.22, **marks[name])
+                seen[name] = None
     axes.plot([], [], label="ours, 95% interval", **ours)
     axes.plot([], [], label="no difference shown", markerfacecolor="white", **ours)
-    for name, mark in marks.items():
-        axes.plot([], [], label=name, **mark)
+    for name in seen:
+        axes.plot([], [], label=name, **marks[name])
     axes.set_yticks(range(len(rows)), [label(row) for row in rows], fontsize="small")
     axes.set(xlabel="points above softmax attention", ylim=(len(rows) - 0.5, -0.6))
     axes.grid(axis="x", alpha=0.3)

@@ -56,20 +56,22 @@ def test_no_page_takes_generated_problems_for_algolisps():
                 assert re.search(r"generated|not AlgoLisp|published|could not be had", line), line
 
 
-def test_the_chart_has_the_rows_of_the_summary(results):
-    svg = (DOCS / "images" / "differences.svg").read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", ["differences", "encoder_differences"])
+def test_a_chart_has_the_rows_of_its_tables(name, results):
+    svg = (DOCS / "images" / f"{name}.svg").read_text(encoding="utf-8")
     shown = re.findall(r"<text[^>]*>(.*?)</text>", svg)
-    wanted = [results.label(row) for row in results.compared()]
+    wanted = [results.label(row) for row in results.compared(results.CHARTS[name])]
     first = shown.index(wanted[0])
     assert shown[first : first + len(wanted)] == wanted, "run python docs/tooling/results.py"
 
 
-def test_the_names_of_the_rows_leave_room_for_the_chart(results):
+@pytest.mark.parametrize("name", ["differences", "encoder_differences"])
+def test_the_names_of_the_rows_leave_room_for_the_chart(name, results):
     """Matplotlib only warns, and cuts off the names, where a row's name is too long."""
     pytest.importorskip("matplotlib")
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
-        assert results.drawing().png
+        assert results.drawing(name).png
 
 
 def test_which_layer_has_every_attention_as_measured():
