@@ -128,8 +128,10 @@ def below_highest(x: Tensor, mask: Tensor | None, factor: float | Tensor = 1) ->
         x = ops.where(mask, x, as_dtype(-math.inf, x.dtype))
     highest = ops.stop_gradient(ops.expand_dims(largest(x, -1, -math.inf), -1))
     least = -2 / (factor if isinstance(factor, (int, float)) else ops.stop_gradient(factor))
-    below = factor * maximum(x - highest, as_dtype(least, x.dtype))
-    return below if mask is None else ops.where(mask, below, as_dtype(-2, x.dtype))
+    below = maximum(x - highest, as_dtype(least, x.dtype))
+    if mask is not None:  # before the product: in a row without visible keys, −∞ − (−∞) is NaN
+        below = ops.where(mask, below, as_dtype(least, x.dtype))
+    return factor * below
 
 
 def sparse_weights_of_tensors(
