@@ -104,16 +104,18 @@ def drawing(case, seed, **overrides):
 @random_cases
 def test_the_same_seed_gives_the_same_run_on_every_path(case):
     sequences, masks = case.sequences(), case.masks()
-    layer, again = drawing(case, 5), drawing(case, 5)
+    layer = drawing(case, 5)
     runs = [outputs_in_training(case, layer, sequences, masks) for _ in range(2)]
-    np.testing.assert_array_equal(outputs_in_training(case, again, sequences, masks)[0], runs[0][0])
     assert np.abs(runs[0][0] - runs[1][0]).max() > 1e-3, "each step draws anew"
-    other = outputs_in_training(case, drawing(case, 6), sequences, masks)
-    assert np.abs(runs[0][0] - other[0]).max() > 1e-3, "another seed draws something else"
+    # On PyTorch, Keras' own dropout draws from the state that `drawing` seeds.
+    again = drawing(case, 5)
+    np.testing.assert_array_equal(outputs_in_training(case, again, sequences, masks)[0], runs[0][0])
     if case.has_scores:
         options = {"return_attention_scores": True}
         result = outputs_in_training(case, again, sequences, masks, **options)
-        assert_close(result[: len(other)], runs[1], tolerance=2e-6)
+        assert_close(result[: len(runs[1])], runs[1], tolerance=2e-6)
+    other = outputs_in_training(case, drawing(case, 6), sequences, masks)
+    assert np.abs(runs[0][0] - other[0]).max() > 1e-3, "another seed draws something else"
     if "implementation" in case.parameters:
         for name in case.implementations:
             layer = drawing(case, 5, implementation=name)
