@@ -46,11 +46,23 @@ TRAIN = ("train", "mlu", "--quiet", "--run={tmp}/new", "--data-dir={data}", *tin
 @pytest.mark.parametrize(
     ("arguments", "message", "code"),
     [
-        (("train", "\udcff", "--run", "{tmp}/new"), r"unknown task '\\udcff': choose from", 1),
-        ((*TRAIN, "--set", "model.hidden_dim"), "--set 'model.hidden_dim': it must be", 1),
+        (
+            ("train", "\udcff", "--run", "{tmp}/new"),
+            r"unknown task '\\udcff': choose from classify, mlu",
+            1,
+        ),
+        (
+            (*TRAIN, "--set", "model.hidden_dim"),
+            "--set 'model.hidden_dim': it must be NAME=VALUE",
+            1,
+        ),
         ((*TRAIN, "--strategy", "both"), "unknown strategy 'both': choose from mirrored,", 1),
         ((*TRAIN, "--sed", "1"), "No such option.*--sed.*--seed", 2),
-        (("train", "mlu", "--run", "{tmp}/\udcff"), "Invalid value for '--run': the path", 2),
+        (
+            ("train", "mlu", "--run", "{tmp}/\udcff"),
+            r"Invalid value for '--run': the path .*\\udcff' must be UTF-8",
+            2,
+        ),
         (("evaluate", "{tmp}/none"), "none does not exist: name the folder of a training run", 1),
         (("evaluate", ""), "is not a run folder: it has no config.json", 1),
         (("evaluate", "n" * 10_000), "File name too long", 1),
@@ -63,7 +75,11 @@ TRAIN = ("train", "mlu", "--quiet", "--run={tmp}/new", "--data-dir={data}", *tin
         ),
         (("export", "{run}", "--to", "{tmp}/saved", "--version", "0"), "the version is 0", 1),
         (("export", "{run}", "--to", "{run}/config.json"), "cannot write .*/config.json: Not", 1),
-        (("serve-check", "{run}"), "run is not a SavedModel: it has no saved_model.pb; name", 1),
+        (
+            ("serve-check", "{run}"),
+            "run is not a SavedModel: it has no saved_model.pb; name the folder of",
+            1,
+        ),
     ],
 )
 def test_bad_arguments_are_one_line_and_change_nothing(

@@ -217,12 +217,21 @@ def ask(model, texts):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["mlu", "--data", "x.tsv"], "--data 'x.tsv': task mlu generates its own data and accepts"),
-        (["classify", "--data", "x.tsv", "--preset", "trec"], "'x.tsv' needs the preset 'own',"),
+        (
+            ["mlu", "--data", "x.tsv"],
+            "--data 'x.tsv': task mlu generates its own data and accepts no file",
+        ),
+        (
+            ["classify", "--data", "x.tsv", "--preset", "trec"],
+            "'x.tsv' needs the preset 'own', not 'trec'",
+        ),
         (["classify", "--data", "x.tsv"], "cannot read x.tsv: No such file"),
         (["classify", "--test", "x.tsv"], "--test 'x.tsv' is of no use without a file to train on"),
         (["mlu", "--validation", "x.tsv"], "--validation 'x.tsv': task mlu generates"),
-        (["classify", "--data", __file__, "--columns", "text"], "--columns 'text': it must be"),
+        (
+            ["classify", "--data", __file__, "--columns", "text"],
+            "--columns 'text': it must be NAME=",
+        ),
         (["classify", "--data", __file__, "--vectors", "x.txt"], "cannot read x.txt: No such file"),
         (["classify", "--preset", "own"], "data.train is '': name a file, with --data FILE"),
         (["mlu", "--vectors", "x.txt"], "the model 'coda' of task mlu cannot start with word vect"),

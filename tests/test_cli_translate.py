@@ -42,9 +42,18 @@ def test_two_files_to_a_served_translator(run_cli, tmp_path):
     [
         (["translate", "--source", "a.en"], "give --source FILE and --target FILE together"),
         (["translate", "--source=a", "--target=b", "--data=c"], "together, and not with --data"),
-        (["translate", "--data", __file__], "data.train is '.*.py': give two files with one text"),
-        (["translate", "--preset", "own"], "data.train is '': give two files with one text per"),
-        (["mlu", "--source=a", "--target=b"], "--data 'a,b': task mlu generates its own data and"),
+        (
+            ["translate", "--data", __file__],
+            "data.train is '.*.py': give two files with one text per line, as SOURCE,TARGET",
+        ),
+        (
+            ["translate", "--preset", "own"],
+            "data.train is '': give two files with one text per line",
+        ),
+        (
+            ["mlu", "--source=a", "--target=b"],
+            "--data 'a,b': task mlu generates its own data and accepts no file",
+        ),
     ],
 )
 def test_files_that_are_not_named_rightly_are_one_line(words, message, run_cli, tmp_path):

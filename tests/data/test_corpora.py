@@ -360,7 +360,9 @@ def test_uneven_files_of_a_corpus_are_named(tmp_path):
     for name in ("train", "val", "test_2016_flickr"):
         for language, count in (("en", 3), ("de", 2)):
             put(tmp_path, f"multi30k/{name}.{language}", ["a"] * count)
-    with pytest.raises(UserError, match=r"different numbers of lines: .*train\.en has 3,"):
+    with pytest.raises(
+        UserError, match=r"different numbers of lines: .*train\.en has 3, .*train\.de has 2"
+    ):
         translations(tmp_path, "multi30k", "en", "de")
 
 

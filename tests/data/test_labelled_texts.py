@@ -59,7 +59,11 @@ def test_numbers_are_classes_in_their_own_order(tmp_path):
     ("train", "test", "message"),
     [
         ([("a", "x"), ("b", " ")], [], "train.tsv, line 3: the label is empty"),
-        ([("a", "x"), ("b", "y")], [("c", "x"), ("d", "z")], "line 3: no text of .* has the label"),
+        (
+            [("a", "x"), ("b", "y")],
+            [("c", "x"), ("d", "z")],
+            "test.tsv, line 3: no text of .* has the label 'z': expected one of x, y",
+        ),
         ([("a", "x"), ("b", "x")], [("c", "x")], "train.tsv has only the label 'x'"),
     ],
 )
@@ -95,7 +99,9 @@ def test_own_validation_split_is_kept():
 @pytest.mark.parametrize("share", [0.0, 1.0, 1e-9])
 def test_share_that_leaves_one_side_empty(share):
     made = LabelledTextSet(("a",), {"train": texts("a", "b")}, "v")
-    with pytest.raises(UserError, match="data.validation_share is .*: this leaves . of 2 texts"):
+    with pytest.raises(
+        UserError, match="data.validation_share is .*: this leaves . of 2 texts for validation"
+    ):
         made.with_validation(share)
 
 

@@ -184,9 +184,15 @@ def test_broken_squad_names_file_and_record(text, message, tmp_path):
     [
         ([LINE, "{"], "line 2: not JSON"),
         ([LINE, {**LINE, "question": None}], "record 2: the question is None"),
-        ([{**LINE, "answer_start": [10]}], "record 1: answer_start must be a list of 2 .* got"),
+        (
+            [{**LINE, "answer_start": [10]}],
+            r"record 1: answer_start must be a list of 2 .* got \[10\]",
+        ),
         ([{**LINE, "answer_start": 10}], "record 1: answer_start must be a list of 2 .* got 10"),
-        ([{**LINE, "answer_start": [9, 8]}], "record 1: the answer 'Zürich' is not in the passage"),
+        (
+            [{**LINE, "answer_start": [9, 8]}],
+            "record 1: the answer 'Zürich' is not in the passage at position 9",
+        ),
         ([{**LINE, "answers": "Zürich"}], "record 1: the answers are 'Zürich'"),
         ([{**LINE, "answers": None}], "record 1: the answers are None"),
         ([LINE, {"qas": 3}], "record 2: not a question"),
@@ -242,7 +248,9 @@ def test_quasar_t_joins_its_passages_and_finds_the_answer(tmp_path):
     with pytest.raises(UserError, match="questions.json has more records than .*contexts.json"):
         list(read_quasar(questions, contexts))
     write(contexts, {"uid": "other", "contexts": []})
-    with pytest.raises(UserError, match="contexts.json, record 1: uid 'other' does not match uid"):
+    with pytest.raises(
+        UserError, match="contexts.json, record 1: uid 'other' does not match uid 's3q1'"
+    ):
         list(read_quasar(questions, contexts))
 
 

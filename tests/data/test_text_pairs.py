@@ -92,7 +92,10 @@ def test_questions_by_their_name(tmp_path):
     read = ranked_pairs_from_files({"train": put(tmp_path, "a.tsv", "\n".join(lines) + "\n")})
     assert read.splits["train"].groups.tolist() == [0, 1, 0]
     put(tmp_path, "a.tsv", "\n".join([*lines, "2\tother\td\t0"]) + "\n")
-    with pytest.raises(UserError, match="a.tsv, line 5: question_id '2' has two different"):
+    with pytest.raises(
+        UserError,
+        match="a.tsv, line 5: question_id '2' has two different questions: 'other' here, 'q' above",
+    ):
         ranked_pairs_from_files({"train": tmp_path / "a.tsv"})
 
 
@@ -175,7 +178,9 @@ def test_pairs_of_tfds(tmp_path):
     assert rows(read.splits["validation"]) == [(b"p0", b"h0", 1)]
     assert read.dropped == {"train": 1, "validation": 0}
     assert read.classes == ("entailment", "neutral") and read.version == "premises_with_gaps/1.0.0"
-    with pytest.raises(UserError, match="the split test of premises_with_gaps/1.0.0 has no gold"):
+    with pytest.raises(
+        UserError, match="the split test of premises_with_gaps/1.0.0 has no gold labels"
+    ):
         pairs_from_tfds(builder, {"test": "test"}, "premise", "hypothesis")
 
 

@@ -123,7 +123,9 @@ def test_impossible_settings_are_refused(changes, complaint):
 
 def test_unequal_columns_are_refused():
     settings = {"seed": 0, "first_step": 0, "encode": lambda batch, length: batch, **SETTINGS}
-    with pytest.raises(ValueError, match="lengths must have one entry for each of the 3 examples"):
+    with pytest.raises(
+        ValueError, match="lengths must have one entry for each of the 3 examples in 'row'; got 52"
+    ):
         token_batches({"row": np.arange(3)}, LENGTHS, **settings)
 
 

@@ -100,7 +100,10 @@ LONG = ("word " * 50_000, "pos")
         ),
         ({"train": [*ROWS, ("", "pos"), ("  ", "neg")]}, "2 of 22 train rows have an empty text"),
         ({"train": ROWS, "test": [("", "pos")]}, "1 of 1 test rows have an empty text"),
-        ({"train": [*ROWS, ("good  ", "neg")]}, "6 training rows have a text with two labels,"),
+        (
+            {"train": [*ROWS, ("good  ", "neg")]},
+            "6 training rows have a text with two labels, such as 'good': pos and neg",
+        ),
         ({"train": [*[(f"t {n}", "pos") for n in range(98)], *ROWS[1:3]]}, "98.0% of the rows"),
     ],
 )

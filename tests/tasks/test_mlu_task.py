@@ -167,8 +167,16 @@ def test_what_is_no_question_is_one_line(question, trained):
 @pytest.mark.parametrize(
     ("model", "options", "message"),
     [
-        ("coda", {"data__low": 30}, "data options do not suit task mlu: low must be less than"),
-        ("coda", {"data__validation_examples": 31}, "validation_examples is 31: .*batch_size"),
+        (
+            "coda",
+            {"data__low": 30},
+            r"data options do not suit task mlu: low must be less than high; got low=30",
+        ),
+        (
+            "coda",
+            {"data__validation_examples": 31},
+            r"validation_examples is 31: .* training.batch_size \(32\)",
+        ),
         ("softmax", {"model__coda_scaling": "paper"}, "unknown option 'model.coda_scaling'"),
     ],
 )
@@ -182,7 +190,10 @@ def test_bad_options_are_one_line_before_anything_is_made(model, options, messag
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"model__num_heads": 5}, "model options do not suit task mlu: .* divisible by"),
+        (
+            {"model__num_heads": 5},
+            "model options do not suit task mlu: .* divisible by `num_heads` .* num_heads=5",
+        ),
         ({"model__attention_options": {"scaling": "big"}}, "scaling.*'big'"),
     ],
 )
@@ -201,7 +212,9 @@ def test_model_options_that_do_not_go_together_are_one_line(options, message):
 )
 def test_batch_larger_than_a_split_is_one_line(options, mlu_data):
     options = {"data__validation_examples": 10**9, **options}
-    with pytest.raises(UserError, match=r"batch_size is \d+: it must be at most \d+, the number"):
+    with pytest.raises(
+        UserError, match=r"batch_size is \d+: it must be at most \d+, the number of questions in"
+    ):
         tiny_mlu.make(mlu_data, **options).prepare()
 
 

@@ -143,7 +143,11 @@ def test_an_answer_has_the_candidates_best_first(rank):
 )
 def test_inputs_that_are_no_pair(task, text, pairs, rank):
     made = {"pairs": pairs, "rank": rank}[task][0]
-    with pytest.raises(UserError, match="input .*: [13], expected 2( or more)? separated by tabs"):
+    with pytest.raises(
+        UserError,
+        match=r"number of texts in the input .*: [13], expected 2( or more)? "
+        r"separated by tabs: \w+, \w+$",
+    ):
         made.check_input(text)
 
 

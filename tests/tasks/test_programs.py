@@ -78,7 +78,10 @@ def test_a_program_is_held_out_with_all_its_texts(folder):
     ("line", "message"),
     [
         ('{"text": ["a"], "short_tree": ["+", "a"', "line 1: not JSON"),
-        ('{"text": ["a"]}', "line 1: short_tree, args, return_type, tests missing from the"),
+        (
+            '{"text": ["a"]}',
+            "line 1: short_tree, args, return_type, tests missing from the problem",
+        ),
         ("", "has no problems"),
     ],
 )

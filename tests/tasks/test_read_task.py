@@ -122,7 +122,11 @@ def test_questions_without_an_answer_are_counted_and_measured(prepared, folder, 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("Which cat?", "number of texts in the input 'Which cat.': 1, expected 2 or more"),
+        (
+            "Which cat?",
+            "number of texts in the input 'Which cat.': 1, expected 2 or more "
+            "separated by tabs: question, passage",
+        ),
         (" \tthe cat", "the question of the input .* is empty"),
         ("Which big old white cat is it?\tthe cat", "has 8 words; the maximum is 6"),
     ],

@@ -91,7 +91,11 @@ def test_vocabulary_of_another_form(vocabulary, tmp_path):
 
 
 def test_unknown_cleaning():
-    with pytest.raises(ValueError, match="cleaning must be one of questions, treebank, words,"):
+    with pytest.raises(
+        ValueError,
+        match="cleaning must be one of questions, treebank, words, pieces, cased_pieces; "
+        "got 'none'",
+    ):
         WordTokenizer(WORDS, "none")
 
 
@@ -152,5 +156,7 @@ def test_places_are_of_the_string_itself(cleaning):
 
 
 def test_unknown_cleanings_of_spans_are_refused():
-    with pytest.raises(ValueError, match="cleaning must be one of pieces, cased_pieces; got"):
+    with pytest.raises(
+        ValueError, match="cleaning must be one of pieces, cased_pieces; got 'words'"
+    ):
         SpanTokenizer(SPAN_VOCABULARY, "words")

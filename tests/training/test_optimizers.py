@@ -90,14 +90,25 @@ def test_a_callback_may_stop_and_an_optimizer_have_its_own_rate(tmp_path):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"optimizer": "adam"}, "optimizer must be a Keras optimizer, or a function .*: got"),
+        (
+            {"optimizer": "adam"},
+            "optimizer must be a Keras optimizer, or a function .*: got 'adam'",
+        ),
         ({"optimizer": lambda schedule: schedule}, "optimizer must be a Keras optimizer, or a fun"),
         (
             {"optimizer": keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD())},
             "optimizer is a LossScaleOptimizer: give the optimizer inside it",
         ),
-        ({"optimizer": momentum, "training__clip_norm": 1.0}, "training.clip_norm is 1.0, but the"),
-        ({"optimizer": momentum, "training__accumulate": 2}, "training.accumulate is 2, but the"),
+        (
+            {"optimizer": momentum, "training__clip_norm": 1.0},
+            "training.clip_norm is 1.0, but the given optimizer has global_clipnorm=None: set "
+            "both to the same",
+        ),
+        (
+            {"optimizer": momentum, "training__accumulate": 2},
+            "training.accumulate is 2, but the given optimizer has "
+            "gradient_accumulation_steps=None: set both to the same",
+        ),
     ],
 )
 def test_what_is_no_optimizer_is_refused_before_a_run_begins(options, said, tmp_path):

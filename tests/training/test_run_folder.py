@@ -52,7 +52,9 @@ def test_a_run_of_so_many_passes_does_not_say_of_how_many_steps(folder):
 
 def test_folder_with_other_files_is_refused(tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(UserError, match=r"holds other files \(such as thesis.tex\) but no run:"):
+    with pytest.raises(
+        UserError, match=r"holds other files \(such as thesis.tex\) but no run: name a new folder"
+    ):
         RunFolder.create(tmp_path, toy_task.make("data"), options=OPTIONS)
     assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.tex"]
 
@@ -73,7 +75,9 @@ def test_missing_folder(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="file is not a folder: name the folder of a training run"):
         RunFolder.open(tmp_path / "file")
-    with pytest.raises(UserError, match="nowhere does not exist: name the folder of a training"):
+    with pytest.raises(
+        UserError, match="nowhere does not exist: name the folder of a training run"
+    ):
         RunFolder.open(tmp_path / "nowhere")
 
 
@@ -119,7 +123,9 @@ def test_unfinished_run_says_how_far_it_is(folder):
     with pytest.raises(UserError, match=r"not finished \(update 0 of 24\)"):
         folder.load_model()
     folder.write_history([{"step": 4}, {"step": 8}])
-    with pytest.raises(UserError, match=r"not finished \(update 8 of 24\): run the train command"):
+    with pytest.raises(
+        UserError, match=r"not finished \(update 8 of 24\): run the train command again"
+    ):
         RunFolder.open(folder.path, finished=True)
 
 

@@ -101,8 +101,14 @@ def test_run_is_not_continued_where_a_new_one_was_asked_for(trained):
     ("options", "message"),
     [
         ({"policy": "float8"}, "unknown precision policy 'float8'.*: choose from float32, mixed_"),
-        ({"strategy": "mirored"}, r"unknown strategy 'mirored' \(did you mean 'mirrored'\?\):"),
-        ({"strategy": "mirrored"}, "strategy 'mirrored' found no GPU and only one CPU device: use"),
+        (
+            {"strategy": "mirored"},
+            r"unknown strategy 'mirored' \(did you mean 'mirrored'\?\): choose from",
+        ),
+        (
+            {"strategy": "mirrored"},
+            "strategy 'mirrored' found no GPU and only one CPU device: use strategy 'one'",
+        ),
     ],
 )
 def test_unknown_or_impossible_options_make_no_folder(tmp_path, options, message):
@@ -157,7 +163,9 @@ def test_settings_reach_the_optimizer_and_the_model(tmp_path):
 
 def test_loss_that_is_not_finite_stops_before_the_checkpoint(tmp_path):
     task = toy_task.make(tmp_path, **SHORT, training__learning_rate=1e38)
-    with pytest.raises(UserError, match="the loss is nan .* training.learning_rate"):
+    with pytest.raises(
+        UserError, match=r"the loss is nan in the updates up to .* training.learning_rate"
+    ):
         train(task, tmp_path / "run", progress=False)
     for file in (tmp_path / "run" / "checkpoints").glob("*"):
         with np.load(file) as arrays:

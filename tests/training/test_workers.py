@@ -148,5 +148,7 @@ def test_a_cluster_that_is_not_named_is_refused(monkeypatch, tmp_path, config):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     if config is not None:
         monkeypatch.setenv("TF_CONFIG", config)
-    with pytest.raises(UserError, match="TF_CONFIG is .*: strategy 'multi-worker' needs the"):
+    with pytest.raises(
+        UserError, match="TF_CONFIG is .*: strategy 'multi-worker' needs the workers' addresses"
+    ):
         make_strategy("multi-worker", toy_task.make(tmp_path).options.training)

@@ -180,5 +180,6 @@ def test_a_run_of_every_task_shows_answers_with_their_matrices(name, tiny_task, 
     run = train(tiny_task(name, OTHERS[name], **SHORT), tmp_path / "run", progress=False)
     html, maps, _ = report(run_cli, tmp_path / "page.html", run.path, "--limit", "20")
     cards = html.count('class="about"')
-    assert 2 <= cards <= 6 and html.count('class="to-map"') == cards == len(maps["examples"])
+    least, most = (2, 2) if name == "programs" else (3, 6)  # its file has two problems
+    assert least <= cards <= most and html.count('class="to-map"') == cards == len(maps["examples"])
     assert "What was reached" in html and "95% interval" in html

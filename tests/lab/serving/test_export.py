@@ -225,7 +225,9 @@ def test_model_that_answers_otherwise_is_not_exported(
     monkeypatch.setattr(
         type(task), "predict", lambda self, model, texts: [{"answer": "7", "log_probability": -0.5}]
     )
-    with pytest.raises(UserError, match="not exported: .* exported model returns .* model itself"):
+    with pytest.raises(
+        UserError, match=r"not exported: .* exported model returns .* model itself returns"
+    ):
         export(folder, task, tmp_path)
     assert not list(tmp_path.iterdir())
 

@@ -45,7 +45,11 @@ def test_a_path_is_loaded_wherever_it_is(models, place):
 @pytest.mark.parametrize(
     ("model", "folder", "said"),
     [
-        ("min", "", r"unknown exported model .* 'min' \(did you mean 'mine'\?\): choose from"),
+        (
+            "min",
+            "",
+            r"unknown exported model .* 'min' \(did you mean 'mine'\?\): choose from mine$",
+        ),
         ("notes", "", r"unknown exported model .* 'notes': choose from mine$"),
         ("mine", "nowhere", r"\(in the folder .*nowhere\) 'mine': choose from \(none\)$"),
     ],

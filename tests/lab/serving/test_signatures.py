@@ -106,8 +106,14 @@ def test_texts_without_a_place_get_one(functions):
             {**token_ids([1], [[5]]), "candidates_lengths": np.ones((1, 3), np.int32)},
             "candidates_lengths must have one number for each text of candidates_ids",
         ),
-        (token_ids([1], [[5]], np.ones((2, 1, 1), np.int32)), "candidates_ids and question_ids"),
-        (token_ids([[1]], [[5]]), r"Shape of tensor .* \[1,1\] is not compatible with expected"),
+        (
+            token_ids([1], [[5]], np.ones((2, 1, 1), np.int32)),
+            "candidates_ids and question_ids must have the same number",
+        ),
+        (
+            token_ids([[1]], [[5]]),
+            r"Shape of tensor .* \[1,1\] is not compatible with expected shape \[\?\]",
+        ),
     ],
 )
 def test_inputs_that_disagree_are_refused(inputs, message):

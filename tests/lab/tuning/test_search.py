@@ -125,7 +125,9 @@ def test_options_that_do_not_go_together_fail_their_own_trial(task, trainings, t
 
 
 def test_a_search_without_success_says_why(task, trainings, tmp_path):
-    with pytest.raises(UserError, match="no trial of .* succeeded; .*warmup_steps is -2"):
+    with pytest.raises(
+        UserError, match="no trial of .* succeeded; the last one: training.warmup_steps is -2"
+    ):
         search(
             task, {"training.warmup_steps": [-2, -2]}, tmp_path / "search", trials=1, progress=False
         )
