@@ -86,6 +86,15 @@ def test_vectors_change_what_the_preset_says_and_the_user_decides():
     assert preset.with_overrides({"data.vectors": "file"}).model["width"] == 8
 
 
+def test_none_is_a_word_among_the_options_of_an_attention():
+    """CoDA's `scaling` is "none" or another word; it was read as None, and refused."""
+    preset = dataclasses.replace(Sums.presets["demo"], model={"attention_options": {"window": 8}})
+    changed = preset.with_overrides(
+        {"model.attention_options.scaling": "none", "model.attention_options.window": "null"}
+    )
+    assert changed.model["attention_options"] == {"scaling": "none", "window": None}
+
+
 def test_overrides_leave_the_preset_alone():
     assert make(model__width=64).options.model == {"width": 64, "rate": 0.1, "causal": True}
     assert Sums.presets["demo"].model["width"] == 8

@@ -276,7 +276,8 @@ class Preset:
         Args:
             overrides: values by dotted option name. A string is parsed unless the option is itself
                 a string: `{"model.width": "64"}` gives 64. One entry of an option that is a
-                dictionary is `model.option.entry`, of any type.
+                dictionary is `model.option.entry`, of any type; there "none" stays a string, and
+                None is "null".
 
         Raises:
             UserError: an option does not exist, or a value has the wrong type or is out of range.
@@ -294,7 +295,9 @@ class Preset:
             section, _, name = option.partition(".")
             whole, _, entry = name.partition(".")
             if entry and kinds.get(f"{section}.{whole}") is dict:
-                value = _read(value) if isinstance(value, str) else value
+                # Options of attentions such as `scaling` take the word "none"; None is "null".
+                if isinstance(value, str) and value != "none":
+                    value = _read(value)
                 sections[section][whole] = {**sections[section][whole], entry: value}
             elif option in kinds:
                 sections[section][name] = _converted(option, value, kinds[option])
