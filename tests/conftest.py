@@ -153,7 +153,7 @@ def in_this_process(monkeypatch):
 
     def run_jobs(next_job, work, done, **options):
         while (job := next_job()) is not None:
-            result = _do(work, pickle.loads(pickle.dumps(job)))
+            result, _ = _do(work, pickle.loads(pickle.dumps(job)))
             done(job, pickle.loads(pickle.dumps(result)))
 
     for module in (engine, of_task):

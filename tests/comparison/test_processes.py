@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from keras_quasiattn.lab.comparison import workers
 from keras_quasiattn.lab.comparison.workers import Failed, Lost, run_jobs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,7 +46,7 @@ def test_failures_and_lost_processes_stop_no_other_job(tmp_path):
     )
     assert isinstance(found["die"], Lost) and "ended" in str(found["die"])
     assert [found[name].split()[0] for name in "abc"] == ["a", "b", "c"]
-    threads = max(1, (os.cpu_count() or 1) // 2)
+    threads = max(1, len(os.sched_getaffinity(0)) // 2)
     assert found["a"].endswith(f"with {threads}") and "TF_NUM_INTRAOP_THREADS" not in os.environ
     assert "ValueError: a number" in (tmp_path / "log").read_text()
 
@@ -54,6 +55,33 @@ def test_failures_and_lost_processes_stop_no_other_job(tmp_path):
 def test_fresh_jobs_share_no_process(tmp_path):
     found = do_all(["a", "b"], tmp_path, number=1, fresh=True)
     assert found["a"].split()[2] != found["b"].split()[2]
+
+
+@pytest.mark.long
+def test_a_process_that_has_grown_gets_no_other_job(tmp_path, monkeypatch):
+    """TensorFlow kept 250 MB of every training: 17 of them in one process took 5.5 GB."""
+    found = do_all(["a", "b"], tmp_path, number=1)
+    assert found["a"].split()[2] == found["b"].split()[2]
+    monkeypatch.setattr(workers, "MEMORY", 0.001)
+    found = do_all(["a", "b"], tmp_path, number=1)
+    assert found["a"].split()[2] != found["b"].split()[2]
+
+
+@pytest.mark.long
+def test_processes_share_the_cores_that_this_one_may_use(tmp_path):
+    """They shared all cores of the machine, also where `taskset` or a container allows fewer."""
+    code = f"""
+import os, sys; sys.path[:0] = [{str(ROOT)!r}, {str(Path(__file__).parent)!r}]
+from pathlib import Path
+import test_processes
+if __name__ == "__main__":
+    os.sched_setaffinity(0, {{min(os.sched_getaffinity(0))}})
+    print(test_processes.do_all(["a"], Path({str(tmp_path)!r}), number=1)["a"])
+"""
+    script = tmp_path / "one_core.py"
+    script.write_text(code)
+    said = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
+    assert said.stdout.endswith("with 1\n")
 
 
 @pytest.mark.long

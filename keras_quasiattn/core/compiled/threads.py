@@ -13,7 +13,7 @@ Spread = Callable[[Share, int], None]
 
 def over_cores(share: Share, most: int) -> None:
     """Call `share` on this thread and on the threads of a pool, at most one per core."""
-    count = max(1, min(_cores(), most))
+    count = max(1, min(usable_cores(), most))
     others = [_workers().submit(share, number, count) for number in range(1, count)]
     share(0, count)
     for other in others:
@@ -21,13 +21,14 @@ def over_cores(share: Share, most: int) -> None:
 
 
 @cache
-def _cores() -> int:
+def usable_cores() -> int:
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @cache
 def _workers() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max_workers=_cores(), thread_name_prefix="quasiattn")
+    return ThreadPoolExecutor(max_workers=usable_cores(), thread_name_prefix="quasiattn")
 
 
 # A forked process has the pool, but none of its threads.

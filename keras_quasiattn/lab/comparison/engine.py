@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from keras_quasiattn.core.compiled.threads import usable_cores
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.comparison.experiments import (
     Record,
@@ -18,12 +19,11 @@ from keras_quasiattn.lab.comparison.experiments import (
 )
 from keras_quasiattn.lab.comparison.jobs import do
 from keras_quasiattn.lab.comparison.plan import Job, Plan, Point
-from keras_quasiattn.lab.comparison.workers import Failed, Lost, run_jobs
+from keras_quasiattn.lab.comparison.workers import MEMORY, Failed, Lost, run_jobs
 from keras_quasiattn.lab.tasks.preset import SPLITS
 from keras_quasiattn.lab.training import RunFolder, append_result
 from keras_quasiattn.lab.training.progress import Progress, duration
 
-_MEMORY = 2.5  # GiB that a training may need
 _SAID_EVERY = {True: 1.0, False: 20.0}  # seconds; on a terminal, or not
 
 
@@ -116,13 +116,12 @@ def _share(path: Path) -> float:
 
 def usual_processes() -> int:
     """Return how many trainings the cores and the memory of this machine allow at once."""
-    sees = getattr(os, "sched_getaffinity", None)
-    cores = len(sees(0)) if sees else os.cpu_count() or 1
+    cores = usable_cores()
     try:
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
     except (ValueError, OSError):
         return cores
-    return max(1, min(cores, int(free / _MEMORY)))
+    return max(1, min(cores, int(free / MEMORY)))
 
 
 def train_tables(

@@ -1,7 +1,6 @@
 """The jobs of a comparison's processes: measure costs, train and measure, or compute heat maps."""
 
 import io
-import resource
 import statistics
 import time
 from collections.abc import Iterable, Mapping
@@ -16,6 +15,7 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.files import write
 from keras_quasiattn.lab import tasks
 from keras_quasiattn.lab.comparison.plan import Job
+from keras_quasiattn.lab.comparison.workers import most_memory
 from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.tasks.subtraction import subtraction
 from keras_quasiattn.lab.tasks.task import Measured
@@ -114,7 +114,7 @@ def _cost(job: Job) -> dict[str, float]:
             verbose=0,
         )
         # The first update includes compilation.
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # in KiB on Linux
+        memory = 1024 * most_memory()  # in MiB
         overhead = starts[1] - began
         finished = task.finished(model)
         signature = task.serving_signature(finished)

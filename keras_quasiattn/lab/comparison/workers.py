@@ -4,6 +4,8 @@ import concurrent.futures
 import contextlib
 import multiprocessing
 import os
+import resource
+import sys
 import threading
 import time
 import traceback
@@ -12,6 +14,9 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from keras_quasiattn.core.compiled.threads import usable_cores
+
+MEMORY = 2.5  # GiB that a training may need
 _LIBRARIES = ("OMP", "OPENBLAS", "NUMBA")
 _THREADS = ["TF_NUM_INTRAOP_THREADS", *(f"{name}_NUM_THREADS" for name in _LIBRARIES)]
 _FIXED = {"TF_NUM_INTEROP_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_MODULE_LOADING": "LAZY"}
@@ -40,13 +45,14 @@ def run_jobs(
 
     `next_job` returns None while no job can start until another one is done. `done` is called in
     this process with a job and the result of `work`, or a `Lost` or `Failed`. The processes share
-    the threads of this machine; with `fresh`, every job gets a new one. A job that fails or loses
-    its process does not stop the others. If this process ends, even if killed, the others end
-    within seconds.
+    the cores that this one may use; with `fresh`, every job gets a new process. TensorFlow keeps
+    memory of every job, so a process that has used more than `MEMORY` gets no other. A job that
+    fails or loses its process does not stop the others. If this process ends, even if killed, the
+    others end within seconds.
     """
     idle = [_one_process() for _ in range(number)]
     busy: dict[Future[Any], tuple[ProcessPoolExecutor, Any]] = {}
-    threads = str(max(1, (os.cpu_count() or 1) // number))
+    threads = str(max(1, usable_cores() // number))
     others = set(multiprocessing.active_children())
     try:
         while True:
@@ -59,13 +65,14 @@ def run_jobs(
                 return
             for future in concurrent.futures.wait(busy, _TICK, "FIRST_COMPLETED").done:
                 pool, job = busy.pop(future)
+                memory = 0.0
                 try:
-                    result = future.result()
+                    result, memory = future.result()
                 except concurrent.futures.BrokenExecutor:
                     result = Lost("its process ended, perhaps for want of memory")
                 except Exception as error:
                     result = Failed(f"its result cannot be sent: {error}")
-                if fresh or isinstance(result, Lost):
+                if fresh or memory > MEMORY or isinstance(result, Lost):
                     pool.shutdown()
                     pool = _one_process()
                 idle.append(pool)
@@ -90,15 +97,22 @@ def _begin(parent: int) -> None:
     threading.Thread(target=end_with_parent, daemon=True).start()
 
 
-def _do(work: Callable[[Any], Any], job: Any) -> Any:
-    """Return the result of a job, or its error in a form that another process can read."""
+def _do(work: Callable[[Any], Any], job: Any) -> tuple[Any, float]:
+    """Return the result of a job, or a `Failed`, and the memory that this process has used."""
     try:
-        return work(job)
+        result = work(job)
     except (Exception, SystemExit) as error:
         traceback.print_exc()
         said = " ".join(str(error).split()) or type(error).__name__
         kind = "" if type(error).__name__ == "UserError" else f"{type(error).__name__}: "
-        return Failed(kind + said)
+        result = Failed(kind + said)
+    return result, most_memory()
+
+
+def most_memory() -> float:
+    """Return the most memory that this process has used so far, in GiB."""
+    unit = 1 if sys.platform == "darwin" else 2**10  # bytes on macOS, KiB elsewhere
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30
 
 
 @contextlib.contextmanager
