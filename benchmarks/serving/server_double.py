@@ -11,6 +11,7 @@ is ready.
 """
 
 import argparse
+import base64
 import json
 import re
 import signal
@@ -25,7 +26,6 @@ import grpc
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  (its kernels)
 from batches import Arrays, Batches
-from json_tensors import tensors_of
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_serving.apis import (
     get_model_metadata_pb2,
@@ -211,8 +211,8 @@ def _predicted(model: Model, body: bytes) -> dict[str, Any]:
         if not isinstance(asked, dict):
             raise ValueError("Is not object")
         signature = asked.get("signature_name", "serving_default")
-        inputs = tensors_of(asked, model.specs(signature))
-    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        inputs = _tensors(asked, model.specs(signature))
+    except (KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
         raise Refused(grpc.StatusCode.INVALID_ARGUMENT, f"JSON Parse error: {error}") from error
     answer = model.predict(signature, inputs)
     columns = {name: _encoded(value.tolist()) for name, value in answer.items()}
@@ -221,6 +221,40 @@ def _predicted(model: Model, body: bytes) -> dict[str, Any]:
         return {"outputs": columns if len(columns) > 1 else next(iter(columns.values()))}
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return {"predictions": rows if len(columns) > 1 else [next(iter(row.values())) for row in rows]}
+
+
+def _tensors(asked: dict[str, Any], specs: dict[str, tf.TensorSpec]) -> Arrays:
+    """The tensors of a request by name; without names, that of the only input.
+
+    Raises:
+        KeyError, OverflowError, TypeError or ValueError: the request has another form, or its lists
+            make no dense tensor.
+    """
+    if ("instances" in asked) == ("inputs" in asked):
+        raise ValueError("expecting only one of 'inputs' or 'instances' keys to exist")
+    (only, *_) = specs
+
+    def named(given: Any) -> dict[str, Any]:
+        return given if isinstance(given, dict) and given.keys() != {"b64"} else {only: given}
+
+    if "inputs" in asked:
+        columns = named(asked["inputs"])
+    else:
+        rows = [named(row) for row in asked["instances"]]
+        if not rows or any(row.keys() != specs.keys() for row in rows):
+            raise ValueError(f"'instances' must be rows with the keys {','.join(sorted(specs))}")
+        columns = {name: [row[name] for row in rows] for name in specs}
+    # TensorFlow refuses lists of unequal length and values of another type.
+    return {
+        name: tf.constant(_decoded(columns[name]), spec.dtype).numpy()
+        for name, spec in specs.items()
+    }
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_decoded(one) for one in value]
+    return base64.b64decode(value["b64"], validate=True) if isinstance(value, dict) else value
 
 
 def _encoded(value: Any) -> Any:

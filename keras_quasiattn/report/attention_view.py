@@ -10,7 +10,7 @@ import keras
 
 from keras_quasiattn.attention.probe import AttentionMap, probe, with_sequences
 from keras_quasiattn.core.arguments import check_layer
-from keras_quasiattn.files import atomic_file
+from keras_quasiattn.files import write
 from keras_quasiattn.report.figures import Drawing, heat_map
 from keras_quasiattn.report.heat_maps import Example, HeatMap, heat_maps
 from keras_quasiattn.report.page_writer import page
@@ -31,8 +31,7 @@ class AttentionView:
 
     def save(self, file: str | Path) -> None:
         """Write the page to a file, which a browser can open from disk."""
-        with atomic_file(Path(file)) as temporary:
-            temporary.write_text(self.html(), encoding="utf-8")
+        write(Path(file), self.html())
 
     def figure(self, number: int = 0, head: int = 0) -> Drawing:
         """Return one map and head as a `Drawing`, with `light` and `dark` SVG and `png`."""

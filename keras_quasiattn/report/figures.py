@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from keras_quasiattn.extras import require
-from keras_quasiattn.files import atomic_file
+from keras_quasiattn.files import write
 from keras_quasiattn.report.attention_figures import shares
 from keras_quasiattn.report.heat_maps import HeatMap
 
@@ -70,8 +70,7 @@ class Drawing:
         """Write name.svg and name.png, and return their paths."""
         files = {folder / f"{self.name}.svg": self.light, folder / f"{self.name}.png": self.png}
         for file, data in files.items():
-            with atomic_file(file) as temporary:
-                temporary.write_bytes(data)
+            write(file, data)
         return list(files)
 
     def _drawn(self, sheet: str, ending: str) -> bytes:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from keras_quasiattn.errors import FileError, UserError
-from keras_quasiattn.files import atomic_file, locked
+from keras_quasiattn.files import locked, write
 
 GRAPH: Final = "saved_model.pb"
 MODELS: Final = "models.config"
@@ -88,10 +88,8 @@ def add_model(target: Path, name: str) -> None:
             models = config.model_config_list.config
             if name not in [model.name for model in models]:
                 models.add(name=name, base_path=f"{MOUNT}/{name}", model_platform="tensorflow")
-                with atomic_file(target / MODELS) as temporary:
-                    temporary.write_text(text_format.MessageToString(config), encoding="utf-8")
+                write(target / MODELS, text_format.MessageToString(config))
             if not (target / BATCHING).exists():
-                with atomic_file(target / BATCHING) as temporary:
-                    temporary.write_text(_BATCHING, encoding="utf-8")
+                write(target / BATCHING, _BATCHING)
     except OSError as error:
         raise FileError(f"cannot write {target}: {error.strerror or error}") from error

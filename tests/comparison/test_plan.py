@@ -73,7 +73,7 @@ def test_recorded_runs_are_not_trained_again():
     run = first.next()
     assert run is not None
     again = plan(table({}), [record(run, 0.5)])
-    assert [one.name for one in again.trainings()] == ["softmax", "relu", "relu"]
+    assert sorted(one.name for one in again.trainings()) == ["relu", "relu", "softmax"]
     assert again.records(again.rows[0])[0]["accuracy"] == 0.5
 
 

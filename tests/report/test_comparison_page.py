@@ -6,7 +6,7 @@ import numpy as np
 from in_browser import EVIL, Opened, keep
 
 from keras_quasiattn.lab.comparison import Comparison, Entry
-from keras_quasiattn.lab.comparison.page import side_by_side
+from keras_quasiattn.lab.comparison.compared import side_by_side
 from keras_quasiattn.report.heat_maps import Example, HeatMap, Panel
 
 

@@ -1,15 +1,19 @@
-"""The result of a comparison: metrics with their spread, differences, verdicts and costs."""
+"""The result of a comparison: metrics with their spread, differences, verdicts, costs; its page."""
 
 import dataclasses
+import html
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from keras_quasiattn.lab.comparison import differences
-from keras_quasiattn.lab.comparison.differences import Difference
-from keras_quasiattn.lab.comparison.tables import aligned
+from keras_quasiattn.extras import MissingPackageError
+from keras_quasiattn.lab.comparison.differences import NONE_SHOWN, Difference, difference
+from keras_quasiattn.lab.comparison.tables import aligned, piped
+from keras_quasiattn.report.figures import Drawing
+from keras_quasiattn.report.heat_maps import Example, HeatMap
+from keras_quasiattn.report.page_writer import Section, page
 
 # Heading and format of each cost.
 COSTS: Mapping[str, tuple[str, str]] = {
@@ -106,9 +110,9 @@ class Comparison:
             scores.append((items, [one.figures[place] for place in places]))
         whole = all(len(items) == len(seeds) for items, _ in scores)
         if whole and len({len(item) for items, _ in scores for item in items}) == 1:
-            return differences.difference(np.stack(scores[0][0]), np.stack(scores[1][0]), self.sign)
+            return difference(np.stack(scores[0][0]), np.stack(scores[1][0]), self.sign)
         ours, theirs = (np.array(figures) for _, figures in scores)
-        return differences.difference(ours, theirs, self.sign)
+        return difference(ours, theirs, self.sign)
 
     def rows(self) -> list[list[str]]:
         """Return the table as strings: a row of headings, then one row per entry."""
@@ -122,16 +126,10 @@ class Comparison:
                 verdict = f"{len(entry.errors)} failed: {next(iter(entry.errors.values()))}"
             else:
                 verdict = versus.verdict if versus else ""
-            rows.append(
-                [
-                    *(entry.name, entry.text, versus.text() if versus else "", verdict),
-                    *[entry.rate] * rated,
-                    *(
-                        COSTS[c][1].format(entry.costs[c]) if c in entry.costs else ""
-                        for c in costs
-                    ),
-                ]
-            )
+            row = [entry.name, entry.text, versus.text() if versus else "", verdict]
+            row += [entry.rate] * rated
+            row += [COSTS[c][1].format(entry.costs[c]) if c in entry.costs else "" for c in costs]
+            rows.append(row)
         return rows
 
     def table(self) -> str:
@@ -140,11 +138,8 @@ class Comparison:
 
     def markdown(self) -> str:
         """Return the table in Markdown, with a heading and the notes."""
-        head, *rows = [[cell.replace("|", "\\|") for cell in row] for row in self.rows()]
-        lines = [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)]
-        return "\n".join(
-            [f"# {self.title}", "", *lines, "", *(f"- {one}" for one in self.findings())]
-        )
+        notes = [f"- {one}" for one in self.findings()]
+        return "\n".join([f"# {self.title}", "", piped(self.rows()), "", *notes])
 
     def findings(self) -> list[str]:
         """Return the notes and an explanation of the intervals, as sentences."""
@@ -161,16 +156,116 @@ class Comparison:
         return notes
 
     def to_html(self) -> str:
-        """Return the comparison as a self-contained HTML page.
+        """Return a self-contained page: the table, charts, and the example's heat maps.
 
         Raises:
             UserError: jinja2 or Matplotlib is not installed (extra `report`).
         """
-        from keras_quasiattn.lab.comparison.page import html_of
-
-        return html_of(self)
+        drawn = [self.drawn_differences()]
+        if any("step" in entry.costs for entry in self.entries):
+            drawn.append(self.drawn_costs())
+        found = Section("What was found", table=self.rows(), text=" ".join(self.findings()))
+        lead = [found, Section("Differences and costs", drawn)]
+        return page(self.title, lead=lead, examples=self.examples)
 
     def _repr_html_(self) -> str:
-        from keras_quasiattn.lab.comparison.page import fragment_of
+        """Return the table as HTML, below the differences drawn if Matplotlib is installed."""
+        head, *rows = self.rows()
+        cells = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in rows
+        )
+        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.findings())
+        try:
+            picture = self.drawn_differences().light.decode()
+            picture = picture[picture.index("<svg") :]
+        except MissingPackageError:
+            picture = ""
+        table = f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"
+        return f"<h3>{html.escape(self.title)}</h3>{picture}{table}{notes}"
 
-        return fragment_of(self)
+    def drawn_differences(self) -> Drawing:
+        """Plot every entry's difference from the baseline with its interval."""
+        found = [(entry.name, self.difference(entry)) for entry in self.entries]
+        shown = [(name, one) for name, one in found if one is not None]
+
+        def draw(figure: Any) -> None:
+            axes = figure.subplots()
+            axes.axvline(0, color="gray", linewidth=1)
+            for place, (_, one) in enumerate(reversed(shown)):
+                filled = one.half is not None and one.verdict != NONE_SHOWN
+                axes.errorbar(
+                    one.mean,
+                    place,
+                    xerr=one.half or 0,
+                    fmt="o",
+                    color="C0",
+                    markerfacecolor="C0" if filled else "none",
+                    capsize=3,
+                )
+            axes.set_yticks(range(len(shown)), [name for name, _ in reversed(shown)])
+            axes.set(xlabel=f"{self.figure}, difference to {self.baseline}")
+            axes.set_ylim(-0.6, len(shown) - 0.4)
+
+        caption = (
+            f"Differences to {self.baseline} with their 95% intervals. "
+            "A hollow mark: no difference shown."
+        )
+        listed = "; ".join(f"{name} {one.mean:+.3f} ± {one.half or 0:.3f}" for name, one in shown)
+        height = 1.2 + 0.32 * max(len(shown), 1)
+        return Drawing("differences", caption, f"{caption} {listed}", draw, (6.2, height))
+
+    def drawn_costs(self) -> Drawing:
+        """Plot every entry's metric, with its spread over the seeds, against its update's time."""
+        shown = [one for one in self.entries if one.figures and "step" in one.costs]
+
+        def draw(figure: Any) -> None:
+            axes = figure.subplots()
+            for entry in shown:
+                axes.errorbar(
+                    entry.costs["step"], entry.mean, yerr=entry.spread or 0, fmt="o", capsize=3
+                )
+                axes.annotate(
+                    entry.name,
+                    (entry.costs["step"], entry.mean),
+                    xytext=(6, 4),
+                    textcoords="offset points",
+                )
+            for entry in self.entries:
+                if entry.simple and entry.figures:
+                    axes.axhline(entry.mean, linestyle=":", color="gray", linewidth=1)
+                    axes.annotate(
+                        entry.name,
+                        (0, entry.mean),
+                        xycoords=("axes fraction", "data"),
+                        xytext=(4, 3),
+                        textcoords="offset points",
+                        color="gray",
+                        fontsize="small",
+                    )
+            axes.set(xlabel="time of an update, ms", ylabel=self.figure)
+            axes.margins(x=0.2)
+
+        caption = f"{self.figure} with its standard deviation over seeds, against training time."
+        listed = "; ".join(
+            f"{one.name} {one.mean:.3f} at {one.costs['step']:.1f} ms" for one in shown
+        )
+        return Drawing("accuracy_against_cost", caption, f"{caption} {listed}", draw)
+
+
+def side_by_side(text: str, examples: Mapping[str, Example]) -> Example:
+    """Return heat maps of one text: for every layer, the weights of each attention side by side."""
+    layers = zip(*(one.maps for one in examples.values()), strict=False)
+    maps = [
+        HeatMap(
+            maps[0].name.partition(" (")[0],
+            [
+                dataclasses.replace(one.panels[-1], title=name)
+                for name, one in zip(examples, maps, strict=True)
+            ],
+        )
+        for maps in layers
+    ]
+    answers = "; ".join(f"{name}: {one.answer}" for name, one in examples.items())
+    return Example(text, answers, maps)

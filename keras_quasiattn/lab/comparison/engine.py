@@ -15,7 +15,6 @@ from keras_quasiattn.lab.comparison.experiments import (
     Row,
     Table,
     read_records,
-    wants_vectors,
 )
 from keras_quasiattn.lab.comparison.jobs import do
 from keras_quasiattn.lab.comparison.plan import Job, Plan, Point
@@ -146,7 +145,7 @@ def train_tables(
                 f"table {table.name!r} is measured on {table.split!r}, which is not a split of "
                 "data: show it with --show"
             )
-        if vectors is None and any(row.model and wants_vectors(row) for row in table.rows):
+        if vectors is None and any(row.model and row.wants_vectors for row in table.rows):
             raise UserError(f"the models of table {table.name!r} read words: add --vectors FILE")
     records = {file: read_records(file) for file in {table.records for table in tables}}
 

@@ -16,6 +16,7 @@ from keras_quasiattn.files import read_json_lines
 from keras_quasiattn.lab import tasks
 from keras_quasiattn.lab.tasks.attention_options import with_todays_names
 from keras_quasiattn.lab.tasks.catalogue import chosen_options
+from keras_quasiattn.lab.tasks.preset import Preset
 from keras_quasiattn.lab.training.config import POLICIES
 
 if sys.version_info >= (3, 11):
@@ -30,21 +31,11 @@ Record = Mapping[str, Any]
 Key = tuple[str, str, str, str, frozenset[str]]
 VECTORS = "data.vectors"
 WITHOUT_VECTORS = "without word vectors"
-# Models whose recorded rows have word vectors; runs without vectors form separate rows.
-_READ_WORDS = (
-    "attention_flow",
-    "bilstm",
-    "decaprop",
-    "decomposable",
-    "mixture",
-    "siamese",
-    "words",
-)
 
 
-def reads_words(model: str) -> bool:
-    """Return whether a model can start with word vectors."""
-    return model.startswith(_READ_WORDS)
+def usual_options(task: str, preset: str, model: str) -> Preset:
+    """Return what a preset of a task gives to a model."""
+    return tasks.describe(task).presets[preset].for_model(model)
 
 
 def key_of_options(
@@ -54,7 +45,7 @@ def key_of_options(
 
     The key does not contain the path of the word vectors.
     """
-    usual = tasks.describe(task).presets[preset].for_model(model)
+    usual = usual_options(task, preset, model)
     if options.get(VECTORS):  # may change other options of a preset
         usual = usual.with_overrides({VECTORS: options[VECTORS]})
     known = usual.options()
@@ -71,12 +62,13 @@ def key_of(record: Record) -> Key:
 
     Records store all their options, so a run made before a preset changed keeps its row.
     """
-    names = ("task", "preset", "model", "split", "options")
-    key = key_of_options(*(record[name] for name in names))
+    place = (record["task"], record["preset"], record["model"])
+    key = key_of_options(*place, record["split"], record["options"])
     notes = set()
     if shlex.split(record["command"])[1:2] == ["tune"]:
         notes.add("the best of `quasiattn tune`")
-    if reads_words(record["model"]) and not record["options"].get(VECTORS):
+    # Rows have word vectors where a model takes some; runs without form separate rows.
+    if usual_options(*place).takes_vectors and not record["options"].get(VECTORS):
         notes.add(WITHOUT_VECTORS)
     return (*key[:4], key[4] | notes)
 
@@ -131,14 +123,21 @@ class Row:
 
     def key(self, split: str) -> Key:
         """Return the key that the records of the row's runs share."""
-        preset = tasks.describe(self.task).presets[self.preset].for_model(self.model)
-        # If a row does not mention word vectors, its model starts with some if it reads words,
-        # whose file the key leaves out.
-        vectors = {VECTORS: "some"} if wants_vectors(self) else {}
-        options = preset.with_overrides({**vectors, **self.settings}).options()
+        usual = usual_options(self.task, self.preset, self.model)
+        # If a row does not mention word vectors, its model starts with some if it takes them, whose
+        # file the key leaves out.
+        vectors = {VECTORS: "some"} if self.wants_vectors else {}
+        options = usual.with_overrides({**vectors, **self.settings}).options()
         key = key_of_options(self.task, self.preset, self.model, split, options)
-        without = reads_words(self.model) and self.settings.get(VECTORS) == ""
+        without = usual.takes_vectors and self.settings.get(VECTORS) == ""
         return (*key[:4], key[4] | {WITHOUT_VECTORS}) if without else key
+
+    @property
+    def wants_vectors(self) -> bool:
+        """Whether the row's runs start with word vectors if a file of them is given."""
+        if VECTORS in self.settings:
+            return False
+        return usual_options(self.task, self.preset, self.model).takes_vectors
 
     def run(self, seed: int) -> str:
         """Return the name of the run folder, the same in every table with this row."""
@@ -385,8 +384,3 @@ def _check(where: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> No
         listed = value.values() if isinstance(value, dict) else value
         if name in _OF_TEXTS and not all(isinstance(one, str) for one in listed):
             raise UserError(f"{where}: {name!r} is {value!r}: each of its values must be text")
-
-
-def wants_vectors(row: Row) -> bool:
-    """Return whether the row's runs start with word vectors if a file of them is given."""
-    return reads_words(row.model) and VECTORS not in row.settings

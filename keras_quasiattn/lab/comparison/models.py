@@ -1,5 +1,6 @@
 """Compare attentions in any Keras model, on any backend."""
 
+import dataclasses
 import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -164,28 +165,23 @@ def _said(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
+@dataclasses.dataclass
 class _Trial:
     """Build, fit and measure one model after another."""
 
-    def __init__(
-        self,
-        build: Any,
-        fit_data: Any,
-        metric: Any,
-        larger_is_better: bool | None,
-        validation_data: Any,
-        fit_options: Any,
-        say: Callable[[str], None],
-    ) -> None:
-        self._build, self._fit_data, self._metric = build, fit_data, metric
-        self._larger_is_better, self._validation_data = larger_is_better, validation_data
-        self._fit_options, self._say = fit_options, say
-        self.figure = ""
+    build: Any
+    fit_data: Any
+    metric: Any
+    larger_is_better: bool | None
+    validation_data: Any
+    fit_options: Any
+    say: Callable[[str], None]
+    figure: str = ""
 
     @property
     def sign(self) -> int:
         """1 if larger values are better, −1 if smaller ones are."""
-        larger = self._larger_is_better
+        larger = self.larger_is_better
         if larger is None:
             larger = not any(word in self.figure for word in _SMALLEST)
         return 1 if larger else -1
@@ -198,13 +194,13 @@ class _Trial:
         for rate in rates:
             model = self.fitted(name, 0, rate)
             try:
-                figure, _ = self.measured(model, self._validation_data)
+                figure, _ = self.measured(model, self.validation_data)
             except FloatingPointError as error:
-                self._say(f"{name} at the rate {rate:g}: {error}")
+                self.say(f"{name} at the rate {rate:g}: {error}")
                 figures.append(-np.inf)
                 continue
             figures.append(self.sign * figure)
-            self._say(f"{name} at the rate {rate:g}: validation {self.figure} {figure:.4f}")
+            self.say(f"{name} at the rate {rate:g}: validation {self.figure} {figure:.4f}")
         if not np.isfinite(figures).any():
             raise FloatingPointError(_NAN)
         return rates[int(np.argmax(figures))]
@@ -217,18 +213,18 @@ class _Trial:
             raise ValueError("`build` must return a compiled model. Received: an uncompiled model")
         if rate is not None:
             model.optimizer.learning_rate = rate
-        options = {"verbose": 0, **self._fit_options}
-        if self._validation_data is not None:
-            options.setdefault("validation_data", self._validation_data)
-        data = self._fit_data
+        options = {"verbose": 0, **self.fit_options}
+        if self.validation_data is not None:
+            options.setdefault("validation_data", self.validation_data)
+        data = self.fit_data
         model.fit(*(data if isinstance(data, tuple) else (data,)), **options)
         return model
 
     def _made(self, name: str) -> keras.Model:
-        if not isinstance(self._build, keras.Model):
-            return self._build(name)
-        model = _copy(self._build, name)
-        config = self._build.get_compile_config()
+        if not isinstance(self.build, keras.Model):
+            return self.build(name)
+        model = _copy(self.build, name)
+        config = self.build.get_compile_config()
         if config is None:
             raise ValueError("`build` must be a compiled model. Received: an uncompiled model")
         model.compile_from_config(config)
@@ -236,7 +232,7 @@ class _Trial:
 
     def measured(self, model: keras.Model, data: Any) -> tuple[float, np.ndarray | None]:
         """Return the metric on some data, and the scores of single examples if there are any."""
-        metric = self._metric
+        metric = self.metric
         if metric is None:
             metric = "accuracy" if _has_accuracy(model) else "loss"
         if callable(metric) or metric == "accuracy":

@@ -9,11 +9,10 @@ from typing import Any
 from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.files import begun, read_json, write, write_json
-from keras_quasiattn.lab.comparison.compared import Comparison, Entry
+from keras_quasiattn.lab.comparison.compared import Comparison, Entry, side_by_side
 from keras_quasiattn.lab.comparison.engine import Engine, usual_processes
 from keras_quasiattn.lab.comparison.experiments import Figure, Row, Table, read_records
 from keras_quasiattn.lab.comparison.jobs import do, read_items, write_items
-from keras_quasiattn.lab.comparison.page import side_by_side
 from keras_quasiattn.lab.comparison.plan import Job, Plan, Point
 from keras_quasiattn.lab.comparison.workers import Failed, Lost, run_jobs
 from keras_quasiattn.lab.tasks import Task

@@ -12,7 +12,6 @@ from keras_quasiattn.lab.comparison.experiments import (
     Row,
     Table,
     by_key,
-    wants_vectors,
 )
 
 Point = Mapping[str, Any]
@@ -110,18 +109,12 @@ class Plan:
 
     def trainings(self) -> list[Row]:
         """Return the row of each training that is yet to begin, including later seeds."""
-        return [row for row in self.rows for _ in range(self._trainings(row))]
-
-    def _trainings(self, row: Row) -> int:
-        points, runs = self.table.points(), 0
-        if len(points) > 1:
-            runs += sum(map(self._is_missing, self._trials(row)))
-        point, first = self.chosen(row), 1 if len(points) > 1 else 0
-        if point is None:
-            return runs + self.table.seeds - first
-        seeds = self._seeds[first:]
-        found = (self._run(row, point, seed, self.table.split) for seed in seeds)
-        return runs + sum(map(self._is_missing, found))
+        # With a grid, a run that chose from it is the run with the first seed.
+        first = 1 if len(self.table.points()) > 1 else 0
+        later = self._seeds[first:]
+        known = (run for run in self._runs() if run.split == "validation" or run.seed in later)
+        waiting = [row for row in self.rows if self.chosen(row) is None]
+        return [run.row for run in known if self._is_missing(run)] + waiting * len(later)
 
     def _trials(self, row: Row) -> list[Job]:
         """Return the runs that choose from the grid."""
@@ -144,7 +137,7 @@ class Plan:
         return dataclasses.replace(self._like, row=full, seed=seed, split=split, path=path)
 
     def _with(self, row: Row, point: Point) -> Row:
-        vectors = {VECTORS: self._vectors} if self._vectors and wants_vectors(row) else {}
+        vectors = {VECTORS: self._vectors} if self._vectors and row.wants_vectors else {}
         return row.with_settings({**point, **vectors})
 
     def _is_missing(self, run: Job) -> bool:

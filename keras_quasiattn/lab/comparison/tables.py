@@ -156,12 +156,7 @@ def _spread(runs: Iterable[Record], figure: Figure) -> Spread | None:
 
 def markdown(table: Table, lines: Sequence[Line]) -> str:
     """Return the table in Markdown, without title and note."""
-    cells = _cells(table, lines)
-    rows = [cells[0], ["---"] * len(cells[0]), *cells[1:]]
-    text = "\n".join(
-        f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |" for row in rows
-    )
-    return text + (f"\n\n{FEW}" if few(lines) else "")
+    return piped(_cells(table, lines)) + (f"\n\n{FEW}" if few(lines) else "")
 
 
 def terminal(table: Table, recorded: Recorded) -> str:
@@ -236,6 +231,14 @@ def _chosen(table: Table, lines: Sequence[Line], recorded: Recorded) -> Iterator
         mark = "chosen" if point == line.settings else ""
         rows.append([f"  {line.row.name}", line.row.preset, words, value, seeds, mark])
     yield aligned(rows)
+
+
+def piped(rows: Sequence[Sequence[str]]) -> str:
+    """Return headings and rows of cells as a table in Markdown."""
+    return "\n".join(
+        f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |"
+        for row in (rows[0], ["---"] * len(rows[0]), *rows[1:])
+    )
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
