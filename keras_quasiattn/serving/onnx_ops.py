@@ -8,8 +8,8 @@ from onnx import GraphProto, ModelProto, NodeProto, defs
 from tf2onnx import utils
 from tf2onnx.handler import tf_op
 
-# A function of `add`, the name of the formula's input and that of the number 1. `add` adds a node of
-# a kind with inputs, and returns the name of its output. The last node is returned, not added.
+# A function of `add` and of the names of the formula's input and of the number 1. `add` adds a node
+# of a kind with inputs, and returns the name of its output. The last node is returned, not added.
 Formula = Callable[[Any, str, str], tuple[str, ...]]
 
 

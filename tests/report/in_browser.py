@@ -18,9 +18,7 @@ if CHROMIUM is None:
 playwright = pytest.importorskip(
     "playwright.sync_api", reason="playwright is not installed (pip install playwright)"
 )
-pytest.importorskip(
-    "jinja2", reason="jinja2 is not installed (pip install 'keras-quasiattn[report]')"
-)
+pytest.importorskip("jinja2", reason="extra report is not installed")
 
 EVIL = "<script>document.title='run'</script>"
 ROWS, COLUMNS = (

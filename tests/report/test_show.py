@@ -10,12 +10,8 @@ import keras_quasiattn
 from keras_quasiattn import layers
 from keras_quasiattn.errors import UserError
 
-pytest.importorskip(
-    "jinja2", reason="jinja2 is not installed (pip install 'keras-quasiattn[report]')"
-)
-pytest.importorskip(
-    "matplotlib", reason="matplotlib is not installed (pip install 'keras-quasiattn[report]')"
-)
+for package in ("jinja2", "matplotlib"):
+    pytest.importorskip(package, reason="extra report is not installed")
 
 A, B = np.ones((2, 2, 4), "float32"), np.ones((2, 3, 4), "float32")
 TOKENS = [["<b>", "?"], ["it", "was", "she"]]

@@ -118,10 +118,10 @@ def search(
     values = {option: list(given.values()) for option, given in choices.items()}
     _require_same(path, task, {"space": values, "method": method, "trials": trials, "folds": folds})
     name, direction = judged_by(settings)
-    oracle = make_oracle(
-        method,
-        trials=trials,
-        checkpoints=task.training_settings.checkpoints,
+    longest = {"max_epochs": task.training_settings.checkpoints}  # of Hyperband's trials
+    kind = _ORACLES[method]
+    oracle = type(kind.__name__, (_AtomicOracle, kind), {})(
+        **(longest if method == "hyperband" else {"max_trials": trials}),
         objective=keras_tuner.Objective(name, direction),
         hyperparameters=hyperparameters,
         seed=task.seed + 1,  # KerasTuner treats 0 as no seed
@@ -182,18 +182,6 @@ class _AtomicOracle(keras_tuner.Oracle):
         super().reload()  # Keras' version puts all running trials into the retry queue
         self._retry_queue = [name for name in self._retry_queue if name not in self._held.values()]
         self.ongoing_trials = {tuner: self.trials[name] for tuner, name in self._held.items()}
-
-
-def make_oracle(
-    method: str, *, trials: int, checkpoints: int, **arguments: Any
-) -> keras_tuner.Oracle:
-    """Make the oracle of a search method, with arguments such as `objective` and `seed`.
-
-    Hyperband runs as many trials as its brackets need; its longest has `checkpoints` checkpoints.
-    """
-    kind = _ORACLES[method]
-    own = {"max_epochs": checkpoints} if method == "hyperband" else {"max_trials": trials}
-    return type(kind.__name__, (_AtomicOracle, kind), {})(**own, **arguments)
 
 
 class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):

@@ -8,7 +8,8 @@ from keras_quasiattn.lab.report.write_report import _curves, _title, differences
 from keras_quasiattn.lab.training import RunFolder
 from keras_quasiattn.report.figures import curves_of, learning_curves, line_of
 
-ROW = {"step": 1, "mean": 1.0, "least": 0.9, "largest": 1.1}
+ROW = {"step": 1, "mean": 1.0, "least": 0.9, "largest": 1.1, "runs": 1}
+CURVE = [ROW, {**ROW, "step": 2}]
 
 
 def run(
@@ -124,10 +125,7 @@ def test_many_differences_have_a_table_of_an_end(tmp_path):
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 12])
 def test_long_names_of_several_runs_collapsed_the_axes(count):
-    curve = [
-        {"step": step, "mean": 1.0, "least": 0.9, "largest": 1.1, "runs": 1} for step in (1, 2)
-    ]
-    curves = {f"{number} {'a long name of a run ' * 9}": curve for number in range(count)}
+    curves = {f"{number} {'a long name of a run ' * 9}": CURVE for number in range(count)}
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # Matplotlib warns where a layout leaves no axes
         drawn = learning_curves("loss", "loss", curves)
@@ -145,9 +143,6 @@ def test_a_caption_named_the_mean_of_the_runs_of_a_single_run():
 
 
 def test_a_model_has_one_colour_in_all_figures():
-    curve = [
-        {"step": step, "mean": 1.0, "least": 1.0, "largest": 1.0, "runs": 1} for step in (1, 2)
-    ]
-    drawn = learning_curves("loss", "loss", {"b": curve}, ["a", "b"], small=True)
+    drawn = learning_curves("loss", "loss", {"b": CURVE}, ["a", "b"], small=True)
     assert line_of(1)["light"] in drawn.light.decode() and line_of(1)["dark"] in drawn.dark.decode()
     assert line_of(0)["light"] not in drawn.light.decode()

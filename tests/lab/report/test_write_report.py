@@ -15,12 +15,8 @@ from keras_quasiattn.lab.report.measured import Reached, chosen_answers, confusi
 from keras_quasiattn.lab.tasks.measured import Judged, Measured
 from keras_quasiattn.lab.training import RunFolder, train
 
-pytest.importorskip(
-    "jinja2", reason="jinja2 is not installed (pip install 'keras-quasiattn[report]')"
-)
-pytest.importorskip(
-    "matplotlib", reason="matplotlib is not installed (pip install 'keras-quasiattn[report]')"
-)
+for package in ("jinja2", "matplotlib"):
+    pytest.importorskip(package, reason="extra report is not installed")
 
 SAVED = Path(__file__).resolve().parents[3] / "saved_models"
 

@@ -106,25 +106,6 @@ def test_requests_are_recorded_with_the_models_own_answers(mlu_saved_model, task
     assert records[3].inputs["text_lengths"].tolist() == [len(task.example) + 1, 0]
 
 
-def test_ops_are_those_of_a_stock_server(mlu_saved_model):
-    from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
-
-    saved = SavedModel.FromString((mlu_saved_model / "saved_model.pb").read_bytes())
-    (graph,) = (meta.graph_def for meta in saved.meta_graphs)
-    functions = {function.signature.name for function in graph.library.function}
-    nodes = [
-        *graph.node,
-        *(node for function in graph.library.function for node in function.node_def),
-    ]
-    assert len(nodes) > 500
-    core = set(tf.raw_ops.__dict__) - {"PyFunc", "PyFuncStateless", "EagerPyFunc"}
-    others = {node.op for node in nodes} - core - functions
-    assert others == {"TFText>ByteSplitWithOffsets"} or others == {"TFText>ByteSplit"}
-    assert not any(
-        "_XlaMustCompile" in node.attr and node.attr["_XlaMustCompile"].b for node in nodes
-    )
-
-
 def test_every_weight_is_written_once(mlu_saved_model, model):
     # Keras' ExportArchive writes each of them twice.
     written = tf.train.list_variables(str(mlu_saved_model / "variables" / "variables"))

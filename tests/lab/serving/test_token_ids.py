@@ -5,7 +5,7 @@ A server that joins requests into a batch does not change any answer.
 
 import numpy as np
 import pytest
-import tensorflow as tf
+from test_signatures import ask
 
 from keras_quasiattn.lab.serving.signatures import (
     STRINGS,
@@ -47,12 +47,6 @@ def joined(requests):
         ]
         batch[name] = np.concatenate(padded)
     return batch
-
-
-def ask(function, inputs):
-    return {
-        name: value.numpy() for name, value in function(*map(tf.constant, inputs.values())).items()
-    }
 
 
 def assert_alike(got, expected):
