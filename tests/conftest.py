@@ -145,21 +145,10 @@ def eagerly():
 
 @pytest.fixture
 def in_this_process(monkeypatch):
-    """Do a comparison's jobs here, one after another; test_processes.py tests the processes."""
-    import pickle
+    """Do a comparison's jobs here."""
+    import one_process
 
-    from keras_quasiattn.lab.comparison import engine, jobs, of_task
-    from keras_quasiattn.lab.comparison.workers import _do
-
-    def run_jobs(next_job, work, done, **options):
-        while (job := next_job()) is not None:
-            result, _ = _do(work, pickle.loads(pickle.dumps(job)))
-            done(job, pickle.loads(pickle.dumps(result)))
-
-    for module in (engine, of_task):
-        monkeypatch.setattr(module, "run_jobs", run_jobs)
-    monkeypatch.setattr(jobs, "_TIMED", 2)
-    monkeypatch.setattr(jobs, "_WARM_UP", 1)
+    one_process.patch(monkeypatch.setattr)
 
 
 # Runs are trained once for all processes of pytest-xdist, and are read-only.

@@ -2,15 +2,13 @@
 
 import json
 import os
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 import tiny_mlu
 import tiny_texts
+import warm
 
 from keras_quasiattn.lab.comparison.experiments import read_records
 from keras_quasiattn.lab.training import RunFolder
@@ -31,13 +29,16 @@ def test_a_killed_comparison_goes_on_and_grows(run_cli, few_texts, tmp_path):
     words = f"compare classify --data {options.pop('data.train')} --to {folder} --seeds 3".split()
     words += ["--rates", "0.003", *tiny_mlu.arguments(options), "--attention"]
     file = folder / "comparison.jsonl"
-    alone = [sys.executable, "-m", "quasiattn", *words, "softmax", "--processes", "1"]
-    first = subprocess.Popen(alone, cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL)
+    first = warm.Process(
+        [*tiny_mlu.COMMAND, *words, "softmax"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])},
+        before="import one_process; one_process.patch()",
+    )
     deadline = time.monotonic() + 600
     while not (file.exists() and file.stat().st_size) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    os.killpg(first.pid, signal.SIGKILL)
-    first.wait()
+        time.sleep(0.02)
+    first.kill()
+    first.wait(60)
     begun = read_records(file)
     assert 1 <= len(begun) < 3
 
