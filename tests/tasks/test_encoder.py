@@ -12,6 +12,7 @@ import tiny_texts
 import without_keras
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.tasks import get
 from keras_quasiattn.lab.tasks.encoder_model import start_logits
 from keras_quasiattn.lab.tasks.encoder_reading import pack
 from keras_quasiattn.lab.text.encoder_tokenizer import EncoderTokenizer
@@ -450,6 +451,28 @@ def test_rates_fall_from_layer_to_layer(encoder_folder, few_texts):
 def test_options_that_an_encoder_has_not_are_refused(changed, said, texts_data):
     with pytest.raises(UserError, match=said):
         tiny_encoder.make(texts_data, "classify", "place", **changed)
+
+
+def test_an_encoder_with_fewer_positions_than_the_default_was_refused(tmp_path, encoder_folder):
+    file = tiny_texts.write(tmp_path / "a.tsv", [*tiny_texts.rows(8), ("old city " * 50, "LOC")])
+    given = {"data.train": str(file), "data.validation": str(file)}
+    given |= {"model.encoder": str(encoder_folder), "model.length_quantile": 1.0}
+    kind, common = get("classify"), {"preset": "own", "model": "encoder", "seed": 0}
+    task = kind(**common, data_dir=tmp_path, overrides=given)
+    for one in (task, kind.from_config(task.config(), tmp_path)):  # the second for `tune`
+        one.prepare()
+        assert one.encoder.length == 40
+        assert one.remarks()[2].endswith("cut after 38 (the encoder's positions): 1 (11.1%)")
+        assert "data.max_length is 256, and the encoder has 40 positions: it" in one.remarks()[-1]
+
+
+@pytest.mark.parametrize("name", ["pairs", "rank"])
+def test_compare_gave_coda_in_an_encoder_the_options_of_other_models(name, tmp_path):
+    """They leave E and N unscaled, as with projections of word vectors: all gates are closed."""
+    common = {"preset": "own", "seed": 0, "data_dir": tmp_path}
+    task = get(name)(**common, model="encoder", overrides={"model.encoder": "place"})
+    assert task.attention_defaults == {}
+    assert get(name)(**common, model="decomposable").attention_defaults != {}
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -83,9 +83,12 @@ class EncoderReading(VocabularyTask):
     run loads the pretrained encoder.
     """
 
+    # Those of a task suit its own models. Unscaled, CoDA's gates would all be closed here.
+    attention_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+
     def _set_up(self) -> None:
         super()._set_up()
-        usual, given = self.presets[self.preset].for_model(self.model).data, self.options.data
+        usual, given = self._usual_data, self.options.data
         for name in self.options.unused[self.model]:
             if given[name] != usual[name]:
                 raise UserError(
@@ -106,6 +109,11 @@ class EncoderReading(VocabularyTask):
         self._pieces: list[str] = []  # the encoder's vocabulary
         self._merges: list[str] = []  # of pieces, in the vocabulary of a RoBERTa
 
+    @property
+    def _usual_data(self) -> Mapping[str, Any]:
+        """The data options of the preset."""
+        return self.presets[self.preset].for_model(self.model).data
+
     def _learn(self, texts: list[bytes]) -> list[str]:
         if self._encoder is None:
             found = load_encoder(self.options.model["encoder"])
@@ -123,6 +131,8 @@ class EncoderReading(VocabularyTask):
         """
         columns = self._data.splits["train"].columns.values()
         most, special = self.options.data["max_length"], special_ids(self.tokenizer, len(columns))
+        if most == self._usual_data["max_length"]:  # the user chose no other
+            most = min(most, positions)
         if not special < most <= positions:
             raise UserError(
                 f"data.max_length is {most}: it must be from {special + 1} to {positions}, "
@@ -152,9 +162,26 @@ class EncoderReading(VocabularyTask):
     def _most_tokens(self) -> int:
         return self.encoder.length - self._special
 
+    @property
+    def _positions(self) -> int:
+        """The most ids that the encoder itself can read."""
+        return self.encoder.config["max_sequence_length"]
+
+    def remarks(self) -> list[str]:
+        """Return a summary of the user's own data, and of what limits the encoder's inputs."""
+        lines, most = super().remarks(), self.options.data["max_length"]
+        if most > self._positions:
+            lines.append(
+                f"data.max_length is {most}, and the encoder has {self._positions} positions: it "
+                f"reads at most {self._positions} tokens"
+            )
+        return lines
+
     def _limits(self) -> dict[str, tuple[str, int]]:
-        option = "model.length_quantile"
-        if self.encoder.length == self.options.data["max_length"]:
+        option, most = "model.length_quantile", self.options.data["max_length"]
+        if self.encoder.length == self._positions < most:
+            option = "the encoder's positions"
+        elif self.encoder.length == most:
             option = "data.max_length"
         return dict.fromkeys(super()._limits(), (option, self._most_tokens))
 
