@@ -130,8 +130,9 @@ def test_predict_refuses_what_it_cannot_answer(run_cli, trained, mlu_run, tmp_pa
         ([str(trained), *table, "--columns", "txt=review"], "unknown column 'txt'"),
         (
             [str(trained), *table, "--columns", "text=review", "--errors", "x.jsonl"],
-            "--errors needs a column `label`",
+            "a.tsv has no column 'label': name the one of the labels, such as --columns label=NAME",
         ),
+        ([str(trained), *table, "--columns", "text=review,label=kind"], "no column 'kind': name"),
         ([str(mlu_run), *table], "task mlu answers no tables: give its inputs as texts"),
     ):
         assert_one_line(run_cli("predict", *words), message)

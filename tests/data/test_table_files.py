@@ -1,4 +1,5 @@
 import csv
+import json
 import random
 
 import pyarrow.parquet
@@ -146,8 +147,9 @@ def test_parallel_files(tmp_path):
         (
             "a.jsonl",
             '{"text": "a"}\n',
-            "a.jsonl, line 1: 'label' is null: expected a text or an integer",
+            "a.jsonl, line 1: the columns are 'text': .* such as --columns label=NAME",
         ),
+        ("a.jsonl", '{"text": "a", "label": null}\n', "a.jsonl, line 1: 'label' is null: expected"),
         ("a.jsonl", '{"text": true, "label": 1}\n', "a.jsonl, line 1: 'text' is true"),
         ("a.jsonl", "\n", "a.jsonl has no rows"),
         ("a.odt", "a\n", "a.odt has an unsupported file extension: use .tsv, .csv, .txt, .jsonl"),
@@ -221,10 +223,24 @@ def test_columns_of_other_names(tmp_path):
     assert list(read_table(tmp_path / "a.jsonl", COLUMNS, names=names)) == [
         (1, {"text": "a", "label": "1"})
     ]
-    with pytest.raises(UserError, match="'revue', 'label' must .* such as --columns text=NAME"):
+    with pytest.raises(UserError, match="'revue', 'label' must .* such as --columns text=NAME$"):
         list(read_table(tmp_path / "a.tsv", COLUMNS, names={"text": "revue"}))
     with pytest.raises(UserError, match=r"unknown column 'txt' \(did you mean 'text'\?\)"):
         list(read_table(tmp_path / "a.tsv", COLUMNS, names={"txt": "review"}))
+
+
+@pytest.mark.parametrize(
+    ("header", "named"),
+    [("text,kind", "label=NAME"), ("review,label", "text=NAME"), ("a,b", "text=NAME,label=NAME")],
+)
+@pytest.mark.parametrize("form", ["csv", "tsv", "jsonl"])
+def test_the_hint_named_the_first_column_where_another_is_missing(header, named, form, tmp_path):
+    names = header.split(",")
+    rows = {"csv": f"{header}\nx,y\n", "tsv": "{}\t{}\nx\ty\n".format(*names)}
+    rows["jsonl"] = json.dumps(dict.fromkeys(names, "x"))
+    (tmp_path / f"a.{form}").write_text(rows[form])
+    with pytest.raises(UserError, match=f"the columns are {names[0]!r}, .*--columns {named}$"):
+        list(read_table(tmp_path / f"a.{form}", COLUMNS))
 
 
 # As spreadsheets, pandas and old machines write them.

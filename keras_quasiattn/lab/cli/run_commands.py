@@ -342,9 +342,10 @@ def predict(
     folder, made = finished_run(run)
     rows: Rows = [(text, None) for text in lines_of(inputs)]
     if data is not None:
-        rows = _rows_of(made, data, names)
+        labelled = errors is not None or "label" in (names or ())
+        rows = _rows_of(made, data, names, labelled=labelled)
     if errors is not None and not any((label or "").strip() for _, label in rows):
-        raise UserError("--errors needs a column `label` in the table")
+        raise UserError(f"--errors: the labels in {data} are all empty")
     answers = answers_to(folder, made, [text for text, _ in rows], explained=weights)
     if data is not None:
         from keras_quasiattn.lab.data.labelled_texts import warn_of_spellings
@@ -403,7 +404,7 @@ def answers_to(
         return (made.explain if explained else made.predict)(folder.load_model(made), texts)
 
 
-def _rows_of(made: "Task", data: Path, names: dict[str, str] | None) -> Rows:
+def _rows_of(made: "Task", data: Path, names: dict[str, str] | None, *, labelled: bool) -> Rows:
     from keras_quasiattn.lab.data import read_inputs
 
     if not made.input_columns:
@@ -412,7 +413,14 @@ def _rows_of(made: "Task", data: Path, names: dict[str, str] | None) -> Rows:
             "give its inputs as texts, or as lines of standard input"
         )
     known = made.options.data.get("columns") if names is None else names
-    return read_inputs(data, made.input_columns, known)
+    rows = read_inputs(data, made.input_columns, known)
+    if labelled and all(label is None for _, label in rows):
+        name = (known or {}).get("label", "label")
+        raise UserError(
+            f"{data} has no column {name!r}: name the one of the labels, such as --columns "
+            "label=NAME"
+        )
+    return rows
 
 
 def _judged(answer: dict[str, Any], label: str | None) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import io
 import itertools
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -79,9 +79,11 @@ def read_table(
     form = next((suffix for suffix in reversed(file.suffixes) if suffix in _FORMS), None)
     with open_text(file, newline="") as stream:
         if form == ".jsonl":
-            rows = _typed_rows(file, read_objects(file, stream, columns), columns, optional)
+            objects = read_objects(file, stream, columns)
+            rows = _typed_rows(file, objects, columns, optional, our_names)
         elif form == ".parquet":
-            rows = _typed_rows(file, _parquet_rows(file, [*columns, *optional]), columns, optional)
+            objects = _parquet_rows(file, [*columns, *optional])
+            rows = _typed_rows(file, objects, columns, optional, our_names)
         else:
             if form is None:
                 raise UserError(
@@ -196,11 +198,13 @@ def _typed_rows(
     rows: Iterator[tuple[int, dict[str, Any]]],
     columns: Sequence[str],
     optional: Sequence[str],
+    our_names: Mapping[str, str],
 ) -> Iterator[tuple[int, dict[str, str]]]:
     for number, row in rows:
+        _check_columns(f"{file}, line {number}", row, columns, our_names)
         wanted = [*columns, *(column for column in optional if column in row)]
         for column in wanted:
-            value = row.get(column)
+            value = row[column]
             if not isinstance(value, str | int) or isinstance(value, bool):
                 raise UserError(
                     f"{file}, line {number}: {column!r} is {json.dumps(value, default=str)}: "
@@ -219,12 +223,7 @@ def _delimited_rows(
     _, header = next(lines, (1, []))
     if any("\0" in name for name in header):
         raise UserError(f"{file}, line 1: NUL characters; is it UTF-16? Save it as UTF-8")
-    if not set(columns) <= set(header):
-        raise UserError(
-            f"{file}, line 1: the columns are {_listed(header)}: "
-            f"{_listed(columns)} must be among them, or name yours, "
-            f"such as --columns {our_names[columns[0]]}=NAME"
-        )
+    _check_columns(f"{file}, line 1", header, columns, our_names)
     wanted = [*columns, *(column for column in optional if column in header)]
     _check_once(f"{file}, line 1", header, wanted)
     places = {column: header.index(column) for column in wanted}
@@ -237,6 +236,18 @@ def _delimited_rows(
                 f"({_listed(header)})"
             )
         yield number, {column: fields[place] for column, place in places.items()}
+
+
+def _check_columns(
+    place: str, header: Collection[str], columns: Sequence[str], our_names: Mapping[str, str]
+) -> None:
+    missing = [column for column in columns if column not in header]
+    if missing:
+        named = ",".join(f"{our_names[column]}=NAME" for column in missing)
+        raise UserError(
+            f"{place}: the columns are {_listed(header)}: {_listed(columns)} must be among them, "
+            f"or name yours, such as --columns {named}"
+        )
 
 
 def _check_once(place: str, header: Sequence[str], wanted: Sequence[str]) -> None:
@@ -355,5 +366,5 @@ def _at_least_one(file: Path, rows: Iterator[Any]) -> Iterator[Any]:
     yield from rows
 
 
-def _listed(names: Sequence[str]) -> str:
+def _listed(names: Iterable[str]) -> str:
     return ", ".join(map(repr, names)) or "none"
