@@ -107,6 +107,22 @@ def test_a_folder_of_another_comparison_names_what_differs(run_cli, tmp_path):
     assert code == 1 and "another training.steps" in err
 
 
+def test_an_interruption_lost_the_costs_measured_before_it(few_texts, tmp_path, monkeypatch):
+    from keras_quasiattn.lab.comparison import of_task
+
+    cost = {"step": 1.0, "answer": 1.0, "memory": 1.0, "weights": 1.0}
+
+    def interrupted(next_job, work, done, **options):
+        done(next_job(), cost)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(of_task, "run_jobs", interrupted)
+    task = tiny_texts.make(few_texts, "transformer")
+    with pytest.raises(KeyboardInterrupt):
+        of_task.compare_task(task, tmp_path / "compared", ["relu"], progress=False)
+    assert json.loads((tmp_path / "compared" / "costs.json").read_text()) == {"softmax": cost}
+
+
 def test_the_values_of_an_option_need_not_repeat_it():
     from keras_quasiattn.lab.cli.commands import _repeated
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -155,19 +155,18 @@ class _Work:
     def _job(self, kind: str, row: Row, **others: Any) -> Job:
         return dataclasses.replace(self._like, kind=kind, row=row, **others)
 
-    def _do(self, jobs: Sequence[Job], **others: Any) -> Iterator[tuple[Job, Any]]:
-        """Yield the jobs with their results."""
-        waiting, done = list(jobs), list[tuple[Job, Any]]()
+    def _do(self, jobs: Sequence[Job], done: Callable[[Job, Any], None], **others: Any) -> None:
+        """Do the jobs, and call `done` with each and its result as soon as there is one."""
+        waiting = list(jobs)
         if waiting:
             run_jobs(
                 lambda: waiting.pop(0) if waiting else None,
                 do,
-                lambda job, result: done.append((job, result)),
+                done,
                 number=min(self._processes, len(waiting)),
                 log=self._log,
                 **others,
             )
-        yield from done
 
     def measure_costs(self) -> None:
         """Measure the cost of each attention, and the simple baselines on the same examples."""
@@ -179,20 +178,22 @@ class _Work:
         if jobs:
             self._shown.say(f"{self._table.title}: measuring costs")
         with self._shown.busy("measuring costs"):
-            for job, result in self._do(jobs, fresh=True):
-                lost = isinstance(result, (Lost, Failed))
-                if job.kind == "cost" and not lost:
-                    self._costs[job.row.name] = result
-                elif job.kind == "baselines" and lost:
-                    self._simple = {"error": str(result)}
-                elif job.kind == "baselines":
-                    self._simple = {name: dict(one.figures) for name, one in result.items()}
-                    for name, one in result.items():
-                        if one.items is not None:
-                            write_items(self._folder / "items" / f"{name}.npy", one.items)
-        write_json(self._folder / _COSTS, self._costs)
-        if "error" not in self._simple:
+            self._do(jobs, self._keep, fresh=True)
+
+    def _keep(self, job: Job, result: Any) -> None:
+        """Write a cost or the baselines, so that an interruption does not lose them."""
+        lost = isinstance(result, (Lost, Failed))
+        if job.kind == "baselines" and lost:
+            self._simple = {"error": str(result)}
+        elif job.kind == "baselines":
+            for name, one in result.items():
+                if one.items is not None:
+                    write_items(self._folder / "items" / f"{name}.npy", one.items)
+            self._simple = {name: dict(one.figures) for name, one in result.items()}
             write_json(self._folder / _SIMPLE, self._simple)
+        elif not lost:
+            self._costs[job.row.name] = result
+            write_json(self._folder / _COSTS, self._costs)
 
     def train(self) -> None:
         """Train and measure the missing runs."""
@@ -272,14 +273,18 @@ class _Work:
             text = self._task.texts(self._table.split, 1)[0]
         except UserError:
             text = self._task.example
-        jobs = []
+        jobs, found = list[Job](), dict[str, Any]()
         for row in self._plan.rows:
             if records := self._plan.records(row):
                 path = self._plan.run_of(row, min(records)).path
                 jobs.append(self._job("examples", row, path=path, texts=(text,)))
+
+        def keep(job: Job, result: Any) -> None:
+            if isinstance(result, list) and result:
+                found[job.row.name] = result[0]
+
         with self._shown.busy("drawing the matrices"):
-            results = list(self._do(jobs))
-        found = {job.row.name: one[0] for job, one in results if isinstance(one, list) and one}
+            self._do(jobs, keep)
         ordered = {row.name: found[row.name] for row in self._plan.rows if row.name in found}
         return [side_by_side(text, ordered)] if ordered else []
 
