@@ -19,6 +19,7 @@ from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.errors import FileError, UserError
 from keras_quasiattn.files import atomic_file, atomic_folder, begun, write
 from keras_quasiattn.lab.tasks import Task
+from keras_quasiattn.lab.tasks.encoder_place import ENCODER
 from keras_quasiattn.lab.training import RunFolder, train
 from keras_quasiattn.lab.training.config import METHODS
 from keras_quasiattn.lab.training.progress import Progress
@@ -340,6 +341,12 @@ _CHOICES: Mapping[str, Sequence[Any]] = {
     "model.num_heads": (1, 2, 4, 8),
     "model.difference": ("absolute", "squared", "signed"),
 }
+# Those of BERT (Devlin et al. 2019, appendix A.3), the presets' 1e-4, and twice that. The rates
+# above are for random weights.
+_CHOICES_OF_ENCODERS: Mapping[str, Sequence[Any]] = {
+    "training.learning_rate": (2e-5, 3e-5, 5e-5, 1e-4, 2e-4),
+    "training.batch_size": (16, 32),
+}
 
 
 def search_space(task: Task, wanted: Mapping[str, str] | None = None) -> dict[str, list[Any]]:
@@ -364,7 +371,8 @@ def search_space(task: Task, wanted: Mapping[str, str] | None = None) -> dict[st
     """
     options = task.options.options()
     if wanted is None:
-        space = {option: list(values) for option, values in _CHOICES.items() if option in options}
+        choices = _CHOICES_OF_ENCODERS if task.model == ENCODER else _CHOICES
+        space = {option: list(values) for option, values in choices.items() if option in options}
         if (attention := options.get("model.attention")) in ATTENTIONS:
             proposed = ATTENTIONS[attention].options_class.search_space.items()
             space |= {f"model.attention_options.{name}": list(values) for name, values in proposed}

@@ -5,6 +5,7 @@ import shutil
 
 import keras_tuner
 import pytest
+import tiny_encoder
 import tiny_sequences
 import tiny_texts
 from trainings import Trainings
@@ -228,6 +229,8 @@ def test_search_spaces(task, texts):
     assert list(search_space(task)) == ["training.learning_rate", "training.batch_size"]
     gated = tiny_texts.make(texts, "bilstm_gated")
     assert search_space(gated)["model.gate_temperature"] == [0.5, 1.0, 1.5, 2.0]
+    encoder = tiny_encoder.make(texts, "classify", "place")
+    assert max(search_space(encoder)["training.learning_rate"]) == 2e-4
     coda = tiny_texts.make(texts, "transformer", model__attention="coda")
     assert search_space(coda)["model.attention_options.beta"] == [0.5, 1.0, 2.0]
     assert search_space(coda, {"model.attention_options.gate": "tanh,arctan"}) == {
