@@ -65,9 +65,30 @@ def test_as_good_as_the_majority_is_nothing_learned_and_below_words_is_said(ours
         "majority": Measured({"accuracy": 0.65, "macro_f1": 0.4}),
         "bag_of_words": Measured({"accuracy": 0.75, "macro_f1": 0.7}),
     }
-    lines = behind_simple_methods({"accuracy": ours, "macro_f1": 0.9}, simple, "accuracy", "test")
+    where = ("accuracy", "test", "more rows")
+    lines = behind_simple_methods({"accuracy": ours, "macro_f1": 0.9}, simple, *where)
     assert len(lines) == told and all(line.startswith("warning: ") for line in lines)
-    assert behind_simple_methods({"accuracy": ours}, {}, "accuracy", "test") == []
+    assert behind_simple_methods({"accuracy": ours}, {}, *where) == []
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "advised"),
+    [
+        ("words_gated", {}, "1.000: word vectors, more rows"),
+        ("words_gated", {"data__vectors": "mine.txt"}, "1.000: more rows"),
+        ("transformer", {}, "1.000: more rows"),
+        ("encoder", {"model__encoder": "place"}, "1.000: more rows"),
+    ],
+)
+def test_word_vectors_were_advised_where_a_model_cannot_take_them(
+    model, options, advised, tmp_path
+):
+    given = {name.replace("__", "."): value for name, value in options.items()}
+    common = {"preset": "own", "model": model, "seed": 0, "data_dir": tmp_path}
+    task = Classify(**common, overrides={"data.train": "train.tsv", **given})
+    simple = {"bag_of_words": Measured({"accuracy": 1.0})}
+    (line,) = task.doubts({"accuracy": 0.5}, simple, "test")
+    assert advised in line
 
 
 def test_a_model_chosen_by_macro_f1_is_judged_by_it(texts_data):

@@ -86,7 +86,11 @@ _OPEN = 0.75
 
 
 def behind_simple_methods(
-    figures: Mapping[str, Any], baselines: Mapping[str, Measured], figure: str, measured_on: str
+    figures: Mapping[str, Any],
+    baselines: Mapping[str, Measured],
+    figure: str,
+    measured_on: str,
+    remedies: str,
 ) -> list[str]:
     """Return a warning for every baseline that the model does not beat on some examples."""
     lines = []
@@ -102,8 +106,8 @@ def behind_simple_methods(
             )
         elif name != "majority" and ours < theirs:
             lines.append(
-                f"{said} a {name.replace('_', ' ')} has {theirs:.3f}: word vectors, more rows or a "
-                f"longer training may help, or the {name.replace('_', ' ')} is the better model"
+                f"{said} a {name.replace('_', ' ')} has {theirs:.3f}: {remedies} may help, or the "
+                f"{name.replace('_', ' ')} is the better model"
             )
     return lines
 

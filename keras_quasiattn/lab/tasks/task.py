@@ -294,7 +294,10 @@ class Task(abc.ABC):
             select = self.options.training.select
             known = {name for one in baselines.values() for name in one.figures}
             figure = select if select in known else self.figure
-            lines += behind_simple_methods(figures, baselines, figure, measured_on)
+            remedies = "more rows or a longer training"
+            if self.options.takes_vectors and not self.options.data["vectors"]:
+                remedies = f"word vectors, {remedies}"
+            lines += behind_simple_methods(figures, baselines, figure, measured_on, remedies)
         return lines
 
     def describe_data(self) -> dict[str, str]:
