@@ -10,6 +10,7 @@ from test_versions import ROOT, run, source
 
 DATA = [
     *("keras_quasiattn/py.typed", "keras_quasiattn/serving/stock_ops.txt"),
+    *("keras_quasiattn/lab/data/algolisp/phrases.txt", "keras_quasiattn/lab/tasks/help.ini"),
     *(f"keras_quasiattn/report/page/{name}" for name in ("page.html.jinja", "page.css", "page.js")),
 ]
 
