@@ -13,7 +13,6 @@ import tensorflow as tf
 from keras_quasiattn.attention.swapped_layer import STARTS
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.tasks.attention_options import BASELINE
-from keras_quasiattn.lab.tasks.batches import in_batches
 from keras_quasiattn.lab.tasks.encoder import Encoder, Tokenizer, load_encoder
 from keras_quasiattn.lab.tasks.encoder_model import (
     EncoderClassifier,
@@ -288,19 +287,8 @@ class EncoderReading(VocabularyTask):
         train = self._data.splits["train"]
         train = train.where(np.arange(len(train)) % -(-len(train) // _FITTED) == 0)
         balanced = self.options.training.class_weights == "balanced"
-        start_logits(model, self._read_by_logits(model, train), train.labels, balanced=balanced)
-
-    def _read_by_logits(self, model: keras.Model, texts: Any) -> np.ndarray:
-        """Return the inputs of the model's dense layer, (texts, features)."""
         reader = keras.Model(model.inputs, model.get_layer("logits").input)
-        columns = list(texts.columns.values())
-
-        @tf.function(input_signature=[tf.TensorSpec((None,), tf.string)] * len(columns))
-        def read(*texts: tf.Tensor) -> dict[str, tf.Tensor]:
-            return {"read": reader(self._argument(*map(self._ids, texts)), training=False)}
-
-        lengths = [self._lengths(column) for column in columns]
-        return np.stack([one["read"] for one in in_batches(read, columns, lengths)])
+        start_logits(model, self._outputs(reader, train), train.labels, balanced=balanced)
 
     def callbacks(self, model: keras.Model) -> list[keras.callbacks.Callback]:
         """Return the callback that moves a blend in the first half of the updates."""

@@ -17,7 +17,7 @@ from keras_quasiattn.lab.data import (
 )
 from keras_quasiattn.lab.data.text_pairs import pairs_from_file
 from keras_quasiattn.lab.tasks.attention_options import attention_of
-from keras_quasiattn.lab.tasks.batches import FILE, as_bytes, in_batches, joined, plain
+from keras_quasiattn.lab.tasks.batches import FILE, as_bytes, joined, plain
 from keras_quasiattn.lab.tasks.class_task import ClassTask
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER
 from keras_quasiattn.lab.tasks.encoder_reading import EncoderReading
@@ -97,18 +97,6 @@ class PairTask(VocabularyTask):
 
     def _split(self, text: str | bytes) -> list[str]:
         return split_input(text, self.sides, more=True)
-
-    def _logits(self, model: keras.Model, pairs: TextPairs) -> np.ndarray:
-        """Return the logits (pairs, classes), computed in batches of similar length."""
-
-        @tf.function(input_signature=[tf.TensorSpec((None,), tf.string)] * 2)
-        def answer(first: tf.Tensor, second: tf.Tensor) -> dict[str, tf.Tensor]:
-            ids = map(self._ids, (first, second))
-            return {"logits": model(self._argument(*ids), training=False)}
-
-        columns = [pairs.first, pairs.second]
-        answers = in_batches(answer, columns, [self._lengths(column) for column in columns])
-        return np.stack([one["logits"] for one in answers])
 
 
 def split_input(text: str | bytes, names: Sequence[str], *, more: bool = False) -> list[str]:
@@ -220,7 +208,8 @@ class Pairs(PairTask, ClassTask):
     ) -> Measured:
         """Return `classification_figures`."""
         chosen = self._chosen(split, limit)
-        probabilities = tf.nn.softmax(tf.constant(self._logits(model, chosen), tf.float64)).numpy()
+        logits = self._outputs(model, chosen)
+        probabilities = tf.nn.softmax(tf.constant(logits, tf.float64)).numpy()
         inputs = joined(chosen.first, chosen.second)
         return self._classified(chosen, inputs, probabilities, "pairs")
 

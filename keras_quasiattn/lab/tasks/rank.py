@@ -127,7 +127,7 @@ class Rank(PairTask):
     ) -> Measured:
         """Return MAP, MRR and recall at 1, 2 and 5 over questions; ties count against the model."""
         chosen = self._chosen(split, limit)
-        logits = self._logits(model, chosen)
+        logits = self._outputs(model, chosen)
         ranked = self._ranked(chosen, logits)
         counts = {"questions": ranked.examples, "pairs": len(chosen)}
         judged = self._judged(chosen, tf.nn.softmax(logits)[:, 1].numpy())
@@ -144,7 +144,6 @@ class Rank(PairTask):
 
     def _ranked(self, chosen: Any, logits: np.ndarray) -> Measured:
         """Return the ranking metrics of logits (pairs, 2), and each question's precision."""
-        # (pairs, 3)
         # (pairs, 3)
         targets = np.stack([chosen.labels, chosen.groups, np.arange(len(chosen))], axis=1)
         figures = {}

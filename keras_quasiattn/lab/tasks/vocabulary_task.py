@@ -19,7 +19,14 @@ from keras_quasiattn.lab.data import (
     fill_last_batch,
     training_batches,
 )
-from keras_quasiattn.lab.tasks.batches import as_bytes, chosen_examples, counted, joined, weights_of
+from keras_quasiattn.lab.tasks.batches import (
+    as_bytes,
+    chosen_examples,
+    counted,
+    in_batches,
+    joined,
+    weights_of,
+)
 from keras_quasiattn.lab.tasks.data_summary import summarize
 from keras_quasiattn.lab.tasks.task import Task, TokenizedTexts, plain_tokens
 from keras_quasiattn.lab.text import (
@@ -391,6 +398,17 @@ class VocabularyTask(Task):
         """Return the argument of the model's call: its only input, or the dictionary of inputs."""
         inputs = self._inputs(*sides)
         return inputs if len(inputs) > 1 else next(iter(inputs.values()))
+
+    def _outputs(self, model: keras.Model, texts: Any) -> np.ndarray:
+        """Return a model's output of each example, computed in batches of similar length."""
+        columns = list(texts.columns.values())
+
+        @tf.function(input_signature=[tf.TensorSpec((None,), tf.string)] * len(columns))
+        def read(*texts: tf.Tensor) -> dict[str, tf.Tensor]:
+            return {"output": model(self._argument(*map(self._ids, texts)), training=False)}
+
+        answers = in_batches(read, columns, [self._lengths(column) for column in columns])
+        return np.stack([one["output"] for one in answers])
 
     def _joined(self) -> dict[str, Any]:
         """Return the arguments of `ServingSignature` for a model that reads all texts as one."""
