@@ -1,3 +1,4 @@
+import collections
 import hashlib
 import json
 import warnings
@@ -12,6 +13,7 @@ from keras_quasiattn.errors import DataWarning, UserError
 from keras_quasiattn.lab.data import (
     LabelledTexts,
     LabelledTextSet,
+    counted_letters,
     pairs_from_files,
     parallel_from_files,
     programs_from_files,
@@ -204,3 +206,21 @@ def test_advice_on_identical_texts_could_not_help(rows):
         with pytest.raises(UserError, match="one text in all rows .*; name a .* file$") as caught:
             made.with_held_out(name, 0.0, 0.5, f"data.{name}_share is 0.5")
         assert f"name a {name} file" in str(caught.value) and "change" not in str(caught.value)
+
+
+def test_the_class_of_generated_texts_is_the_count_and_no_text_is_in_two_splits():
+    made = counted_letters()
+    seen: set[bytes] = set()
+    for split in made.splits.values():
+        for text, label in zip(split.texts, split.labels, strict=True):
+            letters = text.split()
+            assert 6 <= len(letters) <= 16
+            assert max(collections.Counter(letters).values()) == int(made.classes[label])
+        assert len(set(np.bincount(split.labels))) == 1  # every class is equally frequent
+        assert not seen & set(split.texts)
+        seen |= set(split.texts)
+
+
+def test_the_seed_decides_on_generated_texts():
+    one, same, other = (counted_letters(seed).splits["test"].texts for seed in (1, 1, 2))
+    assert list(one) == list(same) and list(one) != list(other)

@@ -21,17 +21,6 @@ OLD = {
 }
 
 
-@pytest.mark.parametrize("name", tasks.available())
-def test_every_coda_model_has_coda_for_its_attention(name):
-    task = tasks.get(name)
-    for preset in task.presets.values():
-        for model in task.models:
-            options = preset.for_model(model).model
-            assert not [option for option in options if option.startswith("coda_")]
-            if "coda" in model:
-                assert options["attention"] == "coda", model
-
-
 def test_a_run_of_before_has_the_options_of_today(tmp_path):
     """Old runs named CoDA's options `model.coda_gate` and so on, and recorded all of them."""
     old = {f"model.coda_{name}": value for name, value in OLD.items()}

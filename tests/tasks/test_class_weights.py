@@ -9,7 +9,6 @@ import tiny_pairs
 import tiny_texts
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.tasks.vocabulary_task import balanced_weights
 from keras_quasiattn.lab.training import RunFolder, train
 from keras_quasiattn.metrics.classification import MacroF1
 
@@ -57,11 +56,6 @@ def test_rare_classes_counted_as_little_as_their_rows(name, tmp_path):
     assert float(filled) == pytest.approx(
         np.mean((weights[labels] * each)[:4] * [2, 2, 0, 0]), rel=1e-5
     )
-
-
-def test_a_class_without_training_rows_weighs_nothing():
-    weights = balanced_weights(np.array([6, 2, 0]))
-    np.testing.assert_allclose(weights, [8 / 12, 2.0, 0.0], rtol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -275,16 +275,19 @@ def test_questions_of_which_none_counts_are_refused(labels, message, tmp_path):
         task.prepare()
 
 
-def test_frozen_words_without_vectors_are_refused(folders):
-    task = tiny_pairs.make(folders["pairs"], "pairs", "decomposable", model__train_embedding=False)
-    with pytest.raises(UserError, match=r"model.train_embedding is False and data.vectors is ''"):
-        task.prepare()
-
-
-def test_questions_that_are_of_no_kind_are_refused_by_name(folders):
-    task = tiny_pairs.make(folders["rank"], "rank", "decomposable", data__questions="all")
-    with pytest.raises(UserError, match="unknown data.questions 'all'.*both, positive"):
-        task.prepare()
+@pytest.mark.parametrize(
+    ("name", "changed", "message"),
+    [
+        (
+            *("pairs", {"model__train_embedding": False}),
+            "model.train_embedding is False and data.vectors is ''",
+        ),
+        ("rank", {"data__questions": "all"}, "unknown data.questions 'all'.*both, positive"),
+    ],
+)
+def test_options_that_cannot_be(name, changed, message, folders):
+    with pytest.raises(UserError, match=message):
+        tiny_pairs.make(folders[name], name, "decomposable", **changed).prepare()
 
 
 @pytest.mark.long

@@ -9,7 +9,6 @@ import tiny_reading
 import without_keras
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.tasks import read_presets
 from keras_quasiattn.lab.training import RunFolder, train
 from keras_quasiattn.serving import export
 
@@ -195,15 +194,6 @@ def test_a_share_of_the_passages_is_always_the_same(folder):
     assert 20 < len(chosen) < 100 and chosen < set(whole._data.splits["train"].passages)
     with pytest.raises(UserError, match=r"data.train_share is 0.0: it must be above 0"):
         tiny_reading.make(folder, "decaprop", data__train_share=0.0).prepare()
-
-
-@pytest.mark.parametrize("model", read_presets.MODELS)
-def test_every_preset_suits_every_model(model):
-    for preset in read_presets.PRESETS.values():
-        options = preset.for_model(model)
-        assert (
-            options.data["stride"] <= options.data["max_length"] - options.data["answer_length"] + 1
-        )
 
 
 @pytest.mark.complete

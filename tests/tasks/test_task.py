@@ -198,21 +198,11 @@ def test_settings_out_of_range_are_named(overrides, message):
         make(**{f"training__{name}": value for name, value in overrides.items()})
 
 
-def test_get_imports_a_task_by_name(monkeypatch):
-    monkeypatch.setitem(tasks._TASKS, "sums", f"{__name__}:Sums")
-    assert tasks.get("sums") is Sums
-    assert "sums" in tasks.available()
-
-
-def test_every_registered_task_can_be_imported():
-    for name in tasks.available():
-        assert tasks.get(name).name == name
-
-
 @pytest.mark.parametrize("name", tasks.available())
 def test_presets_suit_every_model_and_compile_no_dropout(name):
     """XLA on CPUs recomputes dropout's random bits for every use: MLU took 17 times as long."""
     task = tasks.get(name)
+    assert task.name == name
     for preset in task.presets.values():
         for model in task.models:
             chosen = preset.for_model(model)
@@ -220,10 +210,18 @@ def test_presets_suit_every_model_and_compile_no_dropout(name):
             options = chosen.options()
             rates = [value for option, value in options.items() if option.endswith("dropout")]
             assert not (options["training.jit_compile"] and any(rates)), model
+            assert not [option for option in options if option.startswith("model.coda_")]
+            if "coda" in model:
+                assert options["model.attention"] == "coda", model
+            if "data.stride" in options:  # or an answer may fit in no window
+                most = options["data.max_length"] - options["data.answer_length"] + 1
+                assert options["data.stride"] <= most
 
 
-def test_registry_names_what_it_has(monkeypatch):
+def test_a_task_is_imported_by_its_name_and_the_registry_names_what_it_has(monkeypatch):
     monkeypatch.setitem(tasks._TASKS, "sums", f"{__name__}:Sums")
+    assert tasks.get("sums") is Sums
+    assert "sums" in tasks.available()
     with pytest.raises(
         UserError, match=r"unknown task 'sum' \(did you mean 'sums'\?\): choose from .*sums"
     ):
