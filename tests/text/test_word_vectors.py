@@ -28,11 +28,6 @@ def test_text_form(tmp_path):
         }
 
 
-def test_first_line_with_counts_is_passed_over(tmp_path):
-    (tmp_path / "w2v.txt").write_text("2 3\nthe 1 2 3\nfilm 4 5 6 \n")
-    assert list(read_word_vectors(tmp_path / "w2v.txt", 3, ["film", "the", "2"])) == ["the", "film"]
-
-
 def test_arrays(tmp_path):
     file = write_arrays(
         tmp_path / "glove.npz", ["the", "film"], np.array([[1, 2], [3, 4]], np.float16)
@@ -53,15 +48,6 @@ def test_wrong_width_names_file_and_both_widths(form, tmp_path):
             match=rf"{form}: the vectors have 3 numbers, .* {width}: add --set model.*_dim=3",
         ):
             read_word_vectors(tmp_path / form, width, ["the"])
-
-
-def test_damage_names_the_line(tmp_path):
-    (tmp_path / "glove.txt").write_text("the 1 2 3\nfilm 4 x 6\n")
-    with pytest.raises(UserError, match="glove.txt, line 2: expected only numbers after 'film'"):
-        read_word_vectors(tmp_path / "glove.txt", 3, ["film"])
-    (tmp_path / "glove.txt").write_text("the 1 2 3\nfilm 4\n")
-    with pytest.raises(UserError, match="glove.txt, line 2: the vector has 1 numbers"):
-        read_word_vectors(tmp_path / "glove.txt", 3, ["film"])
 
 
 @pytest.mark.parametrize(
