@@ -30,11 +30,15 @@ GROUP = {"id": "g1", "context": ["hi", "how ?"], "candidates": ["so", "no", "yes
 RANKED = ["wikiqa", "wikiqa_original", "trecqa", "trecqa_all", "ubuntu_irc", "ubuntu_v2"]
 
 
-def put(folder, name, lines):
-    file = folder / "downloads" / "manual" / name
+def write(file, lines):
     file.parent.mkdir(parents=True, exist_ok=True)
     content = "".join(f"{line}\n" for line in lines).encode()
     file.write_bytes(COMPRESS.get(file.suffix, bytes)(content))
+    return file
+
+
+def put(folder, name, lines):
+    write(folder / "downloads" / "manual" / name, lines)
 
 
 BUILDERS = [AgNewsPart, StanfordSentiment, PairCorpus, ParallelCorpus, QuestionCorpus]

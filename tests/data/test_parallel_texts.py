@@ -1,27 +1,10 @@
-import gzip
-import lzma
-
 import numpy as np
 import pytest
 import tensorflow_datasets as tfds
+from test_corpora import SPLITS, sides, write
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.data import parallel_from_files, parallel_from_tfds, without_long_pairs
-
-SPLITS = {split: split for split in ("train", "validation", "test")}
-COMPRESS = {".xz": lzma.compress, ".gz": gzip.compress}
-
-
-def put(folder, name, lines):
-    file = folder / name
-    file.parent.mkdir(parents=True, exist_ok=True)
-    content = "".join(f"{line}\n" for line in lines).encode()
-    file.write_bytes(COMPRESS.get(file.suffix, bytes)(content))
-    return file
-
-
-def rows(pairs):
-    return [(s.decode(), t.decode()) for s, t in zip(pairs.source, pairs.target, strict=True)]
 
 
 def test_sets_of_tfds_are_read_by_their_languages(tmp_path):
@@ -34,27 +17,27 @@ def test_sets_of_tfds_are_read_by_their_languages(tmp_path):
 
 def own(folder):
     train = (
-        put(folder, "a.en", ["one", "", "two", "three"]),
-        put(folder, "a.de.gz", ["eins", "x", " ", "drei"]),
+        write(folder / "a.en", ["one", "", "two", "three"]),
+        write(folder / "a.de.gz", ["eins", "x", " ", "drei"]),
     )
     return {
         "train": train,
-        "test": (put(folder, "t.en", ["世界"]), put(folder, "t.de", ["Welt\r"])),
+        "test": (write(folder / "t.en", ["世界"]), write(folder / "t.de", ["Welt\r"])),
     }
 
 
 def test_two_files_of_ones_own(tmp_path):
     texts = parallel_from_files(own(tmp_path))
-    assert rows(texts.splits["train"]) == [("one", "eins"), ("three", "drei")]
-    assert rows(texts.splits["test"]) == [("世界", "Welt")]
+    assert sides(texts.splits["train"]) == [("one", "eins"), ("three", "drei")]
+    assert sides(texts.splits["test"]) == [("世界", "Welt")]
     assert texts.dropped == {"train": 2, "test": 0} and texts.version.startswith("a.en sha256:")
     files = own(tmp_path)
-    put(tmp_path, "t.de", ["Erde"])
+    write(tmp_path / "t.de", ["Erde"])
     assert parallel_from_files(files).version != texts.version
 
 
 def test_files_without_a_usable_pair_are_named(tmp_path):
-    pair = (put(tmp_path, "a.en", ["a", "b", ""]), put(tmp_path, "a.de", ["", "\t", "c"]))
+    pair = (write(tmp_path / "a.en", ["a", "b", ""]), write(tmp_path / "a.de", ["", "\t", "c"]))
     with pytest.raises(
         UserError, match=r"the train split of a\.en .* has no usable pair: in every"
     ):
@@ -63,7 +46,7 @@ def test_files_without_a_usable_pair_are_named(tmp_path):
 
 def test_long_sentences_leave_training_alone(tmp_path):
     lines = ["a b", "word " * 10_000, "c", "d"]
-    pair = (put(tmp_path, "s", lines), put(tmp_path, "t", ["x", "y", "z " * 5, "z " * 4]))
+    pair = (write(tmp_path / "s", lines), write(tmp_path / "t", ["x", "y", "z " * 5, "z " * 4]))
     texts = parallel_from_files({"train": pair, "test": pair})
     train = texts.splits["train"]
     lengths = [

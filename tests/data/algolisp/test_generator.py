@@ -132,47 +132,28 @@ def test_texts_declare_exactly_the_arguments(every):
 
 
 def test_every_rule_makes_a_program_that_can_run():
-    leaves = {
-        "int": "2",
-        "ints": "a",
-        "string": "s",
-        "strings": "t",
-        "bool": "true",
-        "condition": "is_prime",
-    }
-    leaves |= {"change": "square", "test": "[ > arg1 1 ]"}
-    leaves |= {
-        "string_condition": "[ partial0 s != ]",
-        "string_change": "[ partial0 s str_concat ]",
-    }
     inputs = {"a": [5, 4, 3], "s": "b c", "t": ["x", "yz", "u"]}
     types = {"a": "int[]", "s": "string", "t": "string[]"}
-    uses = {
-        "condition": "[ filter a {} ]",
-        "test": "[ filter a [ lambda1 {} ] ]",
-        "change": "[ map a {} ]",
-        "string_condition": "[ filter t {} ]",
-        "string_change": "[ map t {} ]",
-    }
-    results = {
-        "int": "int",
-        "ints": "int[]",
-        "string": "string",
-        "strings": "string[]",
-        "bool": "bool",
+    # By category: a program of it, how a program uses one, and the type of what that returns.
+    categories = {
+        "int": ("2", "{}", "int"),
+        "ints": ("a", "{}", "int[]"),
+        "string": ("s", "{}", "string"),
+        "strings": ("t", "{}", "string[]"),
+        "bool": ("true", "{}", "bool"),
+        "condition": ("is_prime", "[ filter a {} ]", "int[]"),
+        "test": ("[ > arg1 1 ]", "[ filter a [ lambda1 {} ] ]", "int[]"),
+        "change": ("square", "[ map a {} ]", "int[]"),
+        "string_condition": ("[ partial0 s != ]", "[ filter t {} ]", "string[]"),
+        "string_change": ("[ partial0 s str_concat ]", "[ map t {} ]", "string[]"),
     }
     for category, rules in PHRASES.items():
+        _, use, result = categories[category]
         for rule, texts in rules.items():
             slots = set(re.findall(r"{(\w+)}", rule))
             assert texts and all(set(re.findall(r"{(\w+)}", text)) == slots for text in texts), rule
-            program = rule.format(**{slot: leaves[slot.rstrip("2")] for slot in slots})
-            value = Program(uses.get(category, "{}").format(program), types).run(inputs)
-            if category in results:
-                assert has_type(value, results[category]), rule
-            else:
-                assert has_type(
-                    value, "int[]" if category in ("condition", "test", "change") else "string[]"
-                )
+            program = rule.format(**{slot: categories[slot.rstrip("2")][0] for slot in slots})
+            assert has_type(Program(use.format(program), types).run(inputs), result), rule
 
 
 def test_seed_fixes_the_problems_and_longer_streams_begin_alike(problems):

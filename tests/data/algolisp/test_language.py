@@ -74,22 +74,17 @@ def test_the_deepest_program_is_read_and_written():
 
 
 # Every constant and function, with its edge cases.
-FUNCTION_TYPES = {
-    "i": "int",
-    "j": "int",
-    "k": "int",
-    "a": "int[]",
-    "b": "int[]",
-    "s": "string",
-    "t": "string",
-    "w": "string[]",
-    "p": "bool",
-    "q": "bool",
+TYPES = {
+    **dict.fromkeys("ijkn", "int"),
+    **dict.fromkeys("ab", "int[]"),
+    **dict.fromkeys("st", "string"),
+    **dict.fromkeys("pq", "bool"),
+    **{"c": "int[][]", "w": "string[]"},
 }
 
 
-def call(program, **inputs):
-    return Program(program, {name: FUNCTION_TYPES[name] for name in inputs}).run(inputs)
+def run(program, max_steps=100_000, **inputs):
+    return Program(program, {name: TYPES[name] for name in inputs}).run(inputs, max_steps)
 
 
 VALUES = [
@@ -203,7 +198,7 @@ VALUES = [
 
 @pytest.mark.parametrize(("program", "inputs", "value"), VALUES)
 def test_values_of_functions(program, inputs, value):
-    answer = call(program, **inputs)
+    answer = run(program, **inputs)
     assert answer == value
     assert type(answer) is type(value)
 
@@ -262,7 +257,7 @@ def test_every_function_and_constant_is_tried():
 )
 def test_errors_of_functions(program, inputs, complaint):
     with pytest.raises(ProgramError, match=complaint):
-        call(program, **inputs)
+        run(program, **inputs)
 
 
 def test_inputs_are_never_changed():
@@ -270,35 +265,23 @@ def test_inputs_are_never_changed():
     for program in (
         *("[ sort a ]", "[ append a 1 ]", "[ reverse w ]", "[ tail a ]", "[ slice a 0 10 ]"),
     ):
-        call(program, **inputs)
+        run(program, **inputs)
     assert inputs == {"a": [3, 1, 2], "w": ["b", "a"]}
 
 
 # Running programs.
-TYPES = {"a": "int[]", "b": "int[]", "c": "int[][]", "n": "int", "s": "string", "p": "bool"}
 FIBONACCI = (
     "[ invoke1 [ lambda1 [ if [ < arg1 2 ] 1 "
     "[ + [ self [ - arg1 2 ] ] [ self [ - arg1 1 ] ] ] ] ] n ]"
 )
+PARTIALS = ("partial0", "partial1", "partial2")
 ARITIES = {
     **{name: len(function.kinds) for name, function in FUNCTIONS.items()},
-    **{
-        "if": 3,
-        "lambda1": 1,
-        "lambda2": 1,
-        "reduce": 3,
-        "map": 2,
-        "filter": 2,
-        "invoke1": 2,
-        "combine": 2,
-    },
-    **{"partial0": 2, "partial1": 2, "partial2": 2},
+    **dict.fromkeys(("lambda1", "lambda2"), 1),
+    **dict.fromkeys(("map", "filter", "invoke1", "combine", *PARTIALS), 2),
+    **dict.fromkeys(("if", "reduce"), 3),
 }
 THOUSAND = "[ range 0 [ * 10 [ * 10 10 ] ] ]"
-
-
-def run(program, max_steps=100_000, **inputs):
-    return Program(program, {name: TYPES[name] for name in inputs}).run(inputs, max_steps)
 
 
 @pytest.mark.parametrize(
