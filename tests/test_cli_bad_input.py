@@ -68,11 +68,6 @@ TRAIN = ("train", "mlu", "--quiet", "--run={tmp}/new", "--data-dir={data}", *tin
         (("evaluate", "n" * 10_000), "File name too long", 1),
         (("predict", "{run}"), "give either texts .* or --data FILE", 2),
         (("predict", "{run}", "--", "-x"), "cannot read '-x' as an expression", 1),
-        (
-            ("export", "{run}", "--to", "{tmp}/saved", "--name", "a/b"),
-            "the model's name is 'a/b'",
-            1,
-        ),
         (("export", "{run}", "--to", "{tmp}/saved", "--version", "0"), "the version is 0", 1),
         (("export", "{run}", "--to", "{run}/config.json"), "cannot write .*/config.json: Not", 1),
         (
