@@ -125,11 +125,14 @@ def below_highest(x: Tensor, mask: Tensor | None, factor: float | Tensor = 1) ->
     Subtracting before multiplying keeps the precision of large scores.
     """
     if mask is not None:
-        x = ops.where(mask, x, as_dtype(-math.inf, x.dtype))
+        # Nothing is hidden in a row without visible keys: −∞ − (−∞) would be NaN, and tf2onnx turns
+        # `where` into a sum of products, in which a NaN that is not chosen remains.
+        shown = ops.logical_or(mask, ops.logical_not(ops.any(mask, axis=-1, keepdims=True)))
+        x = ops.where(shown, x, as_dtype(-math.inf, x.dtype))
     highest = ops.stop_gradient(ops.expand_dims(largest(x, -1, -math.inf), -1))
     least = -2 / (factor if isinstance(factor, (int, float)) else ops.stop_gradient(factor))
     below = maximum(x - highest, as_dtype(least, x.dtype))
-    if mask is not None:  # before the product: in a row without visible keys, −∞ − (−∞) is NaN
+    if mask is not None:
         below = ops.where(mask, below, as_dtype(least, x.dtype))
     return factor * below
 

@@ -9,6 +9,7 @@ import pytest
 from keras import ops
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.layers import MultiHeadEntmax, MultiHeadSparsemax
 from keras_quasiattn.serving.runtimes import convert_model, need_runtime
 
 for package in ("onnx", "tf2onnx", "onnxruntime"):
@@ -61,3 +62,15 @@ def test_an_op_without_a_formula_is_named(inside, tmp_path):
         match="^ONNX Runtime cannot convert this model: tf2onnx cannot convert .*BesselI0",
     ):
         convert_model(model, need_runtime("onnx"), tmp_path, [batch])
+
+
+def test_a_text_of_padding_alone_was_nan_under_sparse_weights(tmp_path):
+    """In a `where` of a NaN that was not chosen, of which tf2onnx makes a sum of products."""
+    x = keras.Input((None, 4))
+    masks = dict.fromkeys(("query_mask", "value_mask"), ops.any(ops.not_equal(x, 0.0), axis=-1))
+    parts = [kind(2, 2)(x, x, **masks) for kind in (MultiHeadSparsemax, MultiHeadEntmax)]
+    model = keras.Model(x, ops.concatenate(parts, axis=-1))
+    batch = np.random.default_rng(0).normal(size=(2, 3, 4)).astype("float32")
+    batch[0, 2], batch[1] = 0, 0
+    inputs = {model.inputs[0].name: batch}
+    assert convert_model(model, need_runtime("onnx"), tmp_path, [inputs]) < 1e-5
