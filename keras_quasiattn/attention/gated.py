@@ -1,8 +1,10 @@
 """Gates of GA-Net, soft in training and binary at inference, and a softmax weighted by them."""
 
+import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from typing import Any, ClassVar
 
 import keras
@@ -191,12 +193,29 @@ class GateOptions:
         self.threshold = _number(self.threshold, "threshold", lambda x: 0 <= x <= 1, "≥ 0 and ≤ 1")
 
 
+_is_counting: ContextVar[bool] = ContextVar("gates_are_counted", default=True)
+
+
+@contextlib.contextmanager
+def gates_uncounted() -> Iterator[None]:
+    """Leave calls in the `with` block out of the metrics and the cost of gates.
+
+    An exported graph has no metrics. To call a model without `training` is not enough: a layer such
+    as Keras' Dropout sets it to False for all that follow.
+    """
+    token = _is_counting.set(False)
+    try:
+        yield
+    finally:
+        _is_counting.reset(token)
+
+
 class Gates(QuantizedParts, keras.layers.Layer):
     """Draw gates from logits: soft with Gumbel noise in training, binary otherwise.
 
-    In calls with `training`, the layer adds the cost λ·Σ g/T to the loss, averaged over the rows
-    that see T > 0 positions, and reports it and the density as metrics whose names begin with
-    `metric_prefix`. An exported model is called without `training`, so its graph updates nothing.
+    In calls with `training` that are not `gates_uncounted`, the layer adds the cost λ·Σ g/T to the
+    loss, averaged over the rows that see T > 0 positions, and reports it and the density as metrics
+    whose names begin with `metric_prefix`.
 
     Logits are (..., S), or (..., 1, S) with a mask of query-key pairs. In training the gates are
     float32 in (0, 1), of that shape. Otherwise they are boolean, broadcast against the mask, and
@@ -238,7 +257,7 @@ class Gates(QuantizedParts, keras.layers.Layer):
         """Draw the gates."""
         logits = ops.cast(logits, "float64" if self.compute_dtype == "float64" else "float32")
         gates = self._soft(logits) if training else self._hard(logits, mask)
-        if training is not None:
+        if training is not None and _is_counting.get():
             self._update_cost_and_metrics(gates, mask)
         return gates
 

@@ -5,6 +5,7 @@ import numpy as np
 from layer_case import randomize
 from test_gated_attention import MASK, B, D, T, arrays, normal
 
+from keras_quasiattn.attention.gated import gates_uncounted
 from keras_quasiattn.layers import MultiHeadGated, MultiHeadSoftmax
 
 
@@ -30,6 +31,18 @@ def test_multi_head_gates_close_keys():
             # A key is open for every query of a head, or for none.
             np.testing.assert_array_equal((scores > 0).all(axis=2), open_keys)
         np.testing.assert_allclose(scores.sum(-1)[:2], 1, atol=1e-5)
+
+
+def test_an_answer_of_an_export_was_counted_behind_a_dropout():
+    """The dropout sets `training` to False for the layers after it."""
+    x = keras.Input((T, D))
+    hidden, layer = keras.layers.Dropout(0.1)(x), MultiHeadGated(2, 3, open_gate_cost=0.5)
+    model = keras.Model(x, layer(hidden, hidden))
+    with gates_uncounted():
+        model(normal(B, T, D))
+    assert not model.losses and all(float(one.result()) == 0 for one in layer.gates.metrics)
+    model(normal(B, T, D), training=False)
+    assert model.losses
 
 
 def test_multi_head_cost_and_metrics():

@@ -12,6 +12,7 @@ import tiny_texts
 import without_keras
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.serving.export import _ask, _write
 from keras_quasiattn.lab.tasks import get
 from keras_quasiattn.lab.tasks.encoder_model import start_logits
 from keras_quasiattn.lab.tasks.encoder_reading import pack
@@ -344,6 +345,19 @@ def test_another_attention_starts_unchanged_or_from_the_projections(encoder_fold
     plain = logits["softmax", "unchanged"]
     np.testing.assert_allclose(logits["coda", "unchanged"], plain, atol=1e-6)
     assert np.abs(logits["coda", "projections"] - plain).max() > 1e-3
+
+
+@pytest.mark.long
+def test_an_encoder_with_gates_could_not_be_exported(encoder_folder, few_texts, tmp_path):
+    """Its graph updated the metrics of the gates, which it has not."""
+    task = tiny_encoder.make(few_texts, "classify", encoder_folder, model__attention="gated")
+    task.prepare()
+    model = task.build_model()
+    signature = task.serving_signature(model)
+    loaded = _write(signature, model, tmp_path / "saved")
+    (first, *_) = _ask(loaded, signature, task.example)
+    expected = task.predict(model, [task.example])[0]["probabilities"]
+    np.testing.assert_allclose(first.answer["probabilities"][0], expected, atol=1e-5)
 
 
 def _weights(model):

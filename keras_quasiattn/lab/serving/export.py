@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_quasiattn.attention.base import Attention
+from keras_quasiattn.attention.gated import gates_uncounted
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.files import atomic_folder
 from keras_quasiattn.lab.serving.description import write_description
@@ -214,8 +215,9 @@ def _write(signature: ServingSignature, model: keras.Model, path: Path) -> Any:
     module.answers = signature_functions(signature)
     module.weights = [variable.value for variable in model.variables]
     module.resources = signature.resources
-    signatures = {name: one.get_concrete_function() for name, one in module.answers.items()}
-    tf.saved_model.save(module, str(path), signatures=signatures)
+    with gates_uncounted():  # `save` traces the functions once more
+        signatures = {name: one.get_concrete_function() for name, one in module.answers.items()}
+        tf.saved_model.save(module, str(path), signatures=signatures)
     return tf.saved_model.load(str(path))
 
 
