@@ -19,6 +19,7 @@ from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.errors import FileError, UserError
 from keras_quasiattn.files import atomic_file, atomic_folder, begun, write
 from keras_quasiattn.lab.tasks import Task
+from keras_quasiattn.lab.tasks.attention_options import BASELINE
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER
 from keras_quasiattn.lab.training import RunFolder, train
 from keras_quasiattn.lab.training.config import METHODS
@@ -371,9 +372,12 @@ def search_space(task: Task, wanted: Mapping[str, str] | None = None) -> dict[st
     """
     options = task.options.options()
     if wanted is None:
-        choices = _CHOICES_OF_ENCODERS if task.model == ENCODER else _CHOICES
+        is_encoder = task.model == ENCODER
+        choices = _CHOICES_OF_ENCODERS if is_encoder else _CHOICES
         space = {option: list(values) for option, values in choices.items() if option in options}
-        if (attention := options.get("model.attention")) in ATTENTIONS:
+        attention = options.get("model.attention")
+        # The softmax of an encoder is its own, without options.
+        if attention in ATTENTIONS and not (is_encoder and attention == BASELINE):
             proposed = ATTENTIONS[attention].options_class.search_space.items()
             space |= {f"model.attention_options.{name}": list(values) for name, values in proposed}
     else:

@@ -230,7 +230,10 @@ def test_search_spaces(task, texts):
     gated = tiny_texts.make(texts, "bilstm_gated")
     assert search_space(gated)["model.gate_temperature"] == [0.5, 1.0, 1.5, 2.0]
     encoder = tiny_encoder.make(texts, "classify", "place")
+    assert list(search_space(encoder)) == ["training.learning_rate", "training.batch_size"]
     assert max(search_space(encoder)["training.learning_rate"]) == 2e-4
+    encoder = tiny_encoder.make(texts, "classify", "place", model__attention="coda")
+    assert "model.attention_options.beta" in search_space(encoder)
     coda = tiny_texts.make(texts, "transformer", model__attention="coda")
     assert search_space(coda)["model.attention_options.beta"] == [0.5, 1.0, 2.0]
     assert search_space(coda, {"model.attention_options.gate": "tanh,arctan"}) == {
