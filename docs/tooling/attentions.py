@@ -29,10 +29,9 @@ def measured() -> Mapping[str, tuple[str, Figure, Mapping[str, Line]]]:
     """By task its figure, by name, and the lines of the attentions."""
     found = {}
     for table in read_experiments(ROOT / "examples" / "papers" / "attentions.toml"):
-        if table.name != "multi30k-learned":
-            (heading, figure), *_ = table.figures.items()
-            lines = {one.row.name: one for one in outcome(table, Recorded(table.records))}
-            found[table.name] = heading, figure, lines
+        ((heading, figure),) = table.figures.items()
+        lines = {one.row.name: one for one in outcome(table, Recorded(table.records))}
+        found[table.name] = heading, figure, lines
     return found
 
 

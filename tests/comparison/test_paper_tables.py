@@ -82,6 +82,5 @@ def test_trecqa_and_snli_are_compared_with_softmax_at_its_better_dropout():
 
 def test_every_attention_is_compared():
     for table in tables()["attentions.toml"].values():
-        if table.name != "multi30k-learned":
-            assert {row.name for row in table.rows} == set(ATTENTIONS)
-            assert len(table.points()) > 1
+        assert {row.name for row in table.rows} == set(ATTENTIONS)
+        assert len(table.points()) > 1
