@@ -26,7 +26,7 @@ def settings(folder):
 @pytest.mark.usefixtures("in_this_process", "eagerly")
 def test_a_killed_comparison_goes_on_and_grows(run_cli, few_texts, tmp_path):
     folder, options = tmp_path / "compared", settings(few_texts)
-    words = f"compare classify --data {options.pop('data.train')} --to {folder} --seeds 3".split()
+    words = f"compare classify --data {options.pop('data.train')} --to {folder} --seeds 2".split()
     words += ["--rates", "0.003", *tiny_mlu.arguments(options), "--attention"]
     file = folder / "comparison.jsonl"
     first = warm.Process(
@@ -40,7 +40,7 @@ def test_a_killed_comparison_goes_on_and_grows(run_cli, few_texts, tmp_path):
     first.kill()
     first.wait(60)
     begun = read_records(file)
-    assert 1 <= len(begun) < 3
+    assert len(begun) == 1
 
     # A folder in the way of one run: that run fails, and no other.
     blocked = folder / "runs" / "sigmoid-0.003-seed1"
@@ -55,7 +55,7 @@ def test_a_killed_comparison_goes_on_and_grows(run_cli, few_texts, tmp_path):
     assert code == 0 and "bag of words" in said and "majority" in said and " failed: " not in said
     records = read_records(file)
     found = {(one["options"]["model.attention"], one["seed"]) for one in records}
-    assert found == {(name, seed) for name in ("softmax", "sigmoid", "relu") for seed in range(3)}
+    assert found == {(name, seed) for name in ("softmax", "sigmoid", "relu") for seed in range(2)}
     assert len(records) == len(found)
     row = records[0]
     assert row["validation"][0]["step"] == 2 and "accuracy" in row["validation"][0]
