@@ -41,7 +41,7 @@ Row = dict[str, Any]
 
 
 def environment(backend: str, dry_run: bool) -> dict[str, str]:
-    """What a process of a backend runs with."""
+    """Return the environment variables of a backend's process."""
     found = {
         **os.environ,
         "KERAS_BACKEND": backend,
@@ -166,7 +166,7 @@ def device_names() -> list[str]:
 
 
 def commit() -> str | None:
-    """The commit of the checkout, with "+" if files differ from it, where git knows it."""
+    """Return the commit of the checkout, with "+" if files differ from it, where git knows it."""
 
     def git(*arguments: str) -> str:
         command = ["git", "-C", str(ROOT), *arguments]
@@ -179,7 +179,7 @@ def commit() -> str | None:
 
 
 def summary(rows: list[Row]) -> str:
-    """The tables that the command ends with."""
+    """Return the tables that the command ends with."""
     parts = []
     checks = [row for row in rows if row["kind"] == "agreement"]
     counts = []

@@ -30,7 +30,7 @@ Ways = dict[str, Callable[[], Any]]
 
 
 def self_attention(layer: keras.layers.Layer, width: int) -> keras.Model:
-    """A compiled model of one self-attention layer over (B, T, D)."""
+    """Return a compiled model of one self-attention layer over (B, T, D)."""
     inputs = keras.Input((None, width))
     model = keras.Model(inputs, layer(inputs, inputs))
     model.compile(keras.optimizers.SGD(RATE), "mse")
@@ -38,7 +38,7 @@ def self_attention(layer: keras.layers.Layer, width: int) -> keras.Model:
 
 
 def ways_of(model: keras.Model, x: np.ndarray) -> Ways:
-    """What is timed of a Keras model."""
+    """Return the calls of a Keras model that are timed."""
     return {
         "train_on_batch": lambda: model.train_on_batch(x, x),
         "predict_on_batch": lambda: model.predict_on_batch(x),

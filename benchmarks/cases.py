@@ -74,7 +74,7 @@ def both_passes(function: Function) -> Function:
 
 
 def ready(function: Function, arguments: list[tf.Tensor], mode: str) -> Callable[[], Any]:
-    """A call that returns when its result is computed; `mode` is "eager", "graph" or "xla"."""
+    """Return a call that waits for its result; `mode` is "eager", "graph" or "xla"."""
     if mode != "eager":
         function = tf.function(function, jit_compile=mode == "xla")
 
@@ -88,13 +88,13 @@ def ready(function: Function, arguments: list[tf.Tensor], mode: str) -> Callable
 def layer_step(
     layer: keras.layers.Layer, size: Size, jit_compile: bool = False
 ) -> Callable[[], Any]:
-    """A training step (forward, backward, SGD) of one self-attention layer."""
+    """Return a training step (forward, backward, SGD) of one self-attention layer."""
     inputs = keras.Input((None, size.width))
     return _step(keras.Model(inputs, layer(inputs, inputs)), size, jit_compile)
 
 
 def transformer_step(attention: str, size: Size, depth: int = 2) -> Callable[[], Any]:
-    """A training step of a stack of `layers.TransformerEncoder` without dropout.
+    """Return a training step of a stack of `layers.TransformerEncoder` without dropout.
 
     `attention` is "softmax" or "coda".
     """

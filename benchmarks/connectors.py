@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def measured(sizes: dict[str, int], intra: bool, layers: int, order: str) -> dict[str, Any]:
-    """A step's peak memory above that of the process before it, and its median time."""
+    """Return a step's peak memory above that of the process before it, and its median time."""
     import tensorflow as tf
 
     from keras_quasiattn.core.tiling import rematerialize_in_turn

@@ -25,7 +25,7 @@ NEVER = -1  # an end token that no sequence contains
 
 
 def search(attention: str, source: tf.Tensor, arguments: argparse.Namespace) -> Callable[[], Any]:
-    """A call that runs beam search for all sources at once, in one graph."""
+    """Return a call that runs beam search for all sources at once, in one graph."""
     keras.utils.set_random_seed(0)
     model = Transformer(
         arguments.vocabulary, attention=attention, **TRANSFORMER_SIZES[arguments.size]

@@ -106,7 +106,7 @@ def classifiers(arguments: argparse.Namespace) -> list[dict[str, Any]]:
 def classifier(
     encoder: str, kernel_size: int, attention: str, options: dict[str, Any] | None = None
 ) -> models.TextClassifier:
-    """A classifier of the sizes of the presets."""
+    """Return a classifier of the sizes of the presets."""
     layers = 2 if encoder == "lstm" else 1
     return models.TextClassifier(
         *(WORDS, 2, attention, options),

@@ -46,7 +46,7 @@ def interleaved_medians(
 
 
 def machine() -> dict[str, Any]:
-    """The machine and the package versions behind the figures."""
+    """Return the machine and the package versions behind the figures."""
     model = platform.processor()
     try:
         with open("/proc/cpuinfo") as lines:
@@ -94,7 +94,7 @@ def write_json(result: dict[str, Any], path: Path) -> None:
 
 
 def peak_memory(arguments: list[str]) -> dict[str, float]:
-    """The figures that `benchmarks.memory` prints when it runs in a new process."""
+    """Return the figures that `benchmarks.memory` prints when it runs in a new process."""
     result = subprocess.run(
         [sys.executable, "-m", "benchmarks.memory", *arguments],
         capture_output=True,

@@ -79,7 +79,7 @@ def batches(count: int, size: int, vocabulary: int) -> list[Batch]:
 
 
 def steps(model: keras.Model, data: list[Batch]) -> Callable[[], Any]:
-    """A call of one training step per batch, in a graph for unknown batch size and lengths."""
+    """Return one training step per batch, in a graph for unknown batch size and lengths."""
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     optimizer = keras.optimizers.Adagrad(0.05)
     optimizer.build(model.trainable_variables)

@@ -67,7 +67,7 @@ def measured(task: tasks.Task, steps: int, batches: int = 200) -> dict[str, floa
 
 
 def _milliseconds(call: Callable[[], Any], uncounted: int, counted: int) -> float:
-    """The mean time of a call, not the median: a pipeline returns batches in bursts."""
+    """Return the mean time of a call, not the median: a pipeline returns batches in bursts."""
     for _ in range(uncounted):
         call()
     start = time.perf_counter()

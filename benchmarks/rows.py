@@ -65,7 +65,7 @@ def _cdist(size: Row) -> dict[tuple[str, str, str], Any]:
 
 
 def goals(core_rows: list[Row]) -> list[Row]:
-    """How much faster than broadcasting, and slower than the faster mode of softmax attention."""
+    """Return how much faster than broadcasting and slower than the faster softmax mode it is."""
     found = []
     for row in core_rows:
         size = ("heads", "length", "features", "passes")
@@ -127,7 +127,7 @@ def limits(core_rows: list[Row]) -> list[Row]:
 
 
 def whole_layers(repeats: int, seconds: float) -> list[Row]:
-    """Training steps of one attention layer and of a small Transformer.
+    """Time training steps of one attention layer and of a small Transformer.
 
     With Keras' attention, and with CoDA in several ways.
     """
@@ -181,7 +181,7 @@ def memory(length: int) -> list[Row]:
 
 
 def has_benchmark(reference: str) -> bool:
-    """Whether `reference` names a commit of this repository that has this benchmark."""
+    """Return whether `reference` names a commit of this repository that has this benchmark."""
     command = ["git", "cat-file", "-e", f"{reference}:benchmarks/coda.py"]
     return subprocess.run(command, capture_output=True).returncode == 0
 

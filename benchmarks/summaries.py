@@ -46,7 +46,7 @@ def models(arguments: argparse.Namespace) -> dict[str, keras.Model]:
 
 
 def batches(model: keras.Model, arguments: argparse.Namespace) -> tf.data.Dataset:
-    """The same batch of random ids and labels, repeated forever."""
+    """Return the same batch of random ids and labels, repeated forever."""
     random = np.random.default_rng(0)
     ids = {
         name: random.integers(1, arguments.vocabulary, (arguments.batch, arguments.length)).astype(

@@ -97,7 +97,7 @@ class Questions(keras.utils.PyDataset):
 def inputs_and_answers(
     source: np.ndarray, target: np.ndarray
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """What the model reads, the answer moved by one behind the start symbol, and the answer."""
+    """Return the model's input, the answer shifted behind the start symbol, and the answer."""
     target = target.astype("int32")
     moved = np.concatenate([np.full_like(target[:, :1], END), target[:, :-1]], axis=1)
     return {"source": source.astype("int32"), "target": moved}, target
@@ -108,7 +108,7 @@ class Warmup(keras.optimizers.schedules.LearningRateSchedule):
     """A linear rise, then the inverse square root of the number of updates, as Tensor2Tensor's."""
 
     def __call__(self, step: Any) -> Any:
-        """The rate of the next update."""
+        """Return the rate of the next update."""
         number = ops.cast(step, "float32") + 1.0
         return PEAK * ops.minimum(number / WARMUP, ops.sqrt(WARMUP / number))
 
@@ -118,7 +118,7 @@ class Warmup(keras.optimizers.schedules.LearningRateSchedule):
 
 
 def built_model(name: str) -> keras.Model:
-    """The model with the paper's training settings."""
+    """Return the model with the paper's training settings."""
     model = Transformer(vocabulary_size=VOCABULARY, **{**TRANSFORMER_SIZES["tiny"], **MODELS[name]})
     model.compile(
         keras.optimizers.Adam(Warmup(), beta_2=0.997, epsilon=1e-9),
@@ -155,12 +155,12 @@ class Kept(keras.callbacks.Callback):
 
 
 def updates_of(path: Path) -> int:
-    """The number of updates after which a file was written."""
+    """Return the number of updates after which a file was written."""
     return int(path.stem.partition("-")[2])
 
 
 def kept_weights(run: Path) -> list[Path]:
-    """The files of weights, the oldest first."""
+    """Return the files of weights, the oldest first."""
     return sorted(run.glob("weights-*.npz"), key=updates_of)
 
 
@@ -190,7 +190,7 @@ def train(given: argparse.Namespace) -> None:
 
 
 def measure(given: argparse.Namespace) -> None:
-    """The share of test questions that the mean of the last weights answers, by kind too."""
+    """Return the share of test questions that the mean of the last weights answers, by kind too."""
     settings = json.loads((given.run / "settings.json").read_text())
     files = kept_weights(given.run)
     if not files:

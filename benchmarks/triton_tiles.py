@@ -24,7 +24,7 @@ SETTINGS = Settings("tanh", "sigmoid", 2, False, 0.0, True)
 
 
 def milliseconds(call: Any, repeats: int = 7) -> float:
-    """The median by the device's own clock, after a first call."""
+    """Return the median by the device's own clock, after a first call."""
     call()
     found = []
     for _ in range(repeats):
@@ -38,7 +38,7 @@ def milliseconds(call: Any, repeats: int = 7) -> float:
 
 
 def measured(own: int, tile: int, precision: str) -> dict[str, Any]:
-    """The times of one choice."""
+    """Return the times of one choice."""
     torch_gpu.own_size = lambda *features: own
     torch_gpu.SUMS_TILE = torch_gpu.GRADIENTS_TILE = tile
     torch.set_float32_matmul_precision("highest" if precision == "tf32x3" else "high")

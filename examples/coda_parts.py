@@ -55,14 +55,14 @@ class ProjectionsOfN(MultiHeadCoDA):
         self.key_of_n = self.make_projection("key_of_n", value_shape, heads)
 
     def project_query(self, query: Tensor, start: Any = 0) -> Tensor:
-        """The queries of E and of N, joined: (B, T, N, 2H)."""
+        """Return the queries of E and of N, joined: (B, T, N, 2H)."""
         of_e = super().project_query(query, start)
         return keras.ops.concatenate([of_e, self.query_of_n(query)], axis=-1)
 
     def project(
         self, value: Tensor, key: Tensor | None = None, start: Any = 0
     ) -> tuple[Tensor, Tensor]:
-        """The keys of E and of N, joined: (B, S, N, 2H); and the values."""
+        """Return the keys of E and of N, joined: (B, S, N, 2H); and the values."""
         of_e, values = super().project(value, key, start)
         of_n = self.key_of_n(value if key is None else key)
         return keras.ops.concatenate([of_e, of_n], axis=-1), values
@@ -113,7 +113,7 @@ class MluWithPart(Mlu):
     part = "as_is"
 
     def build_model(self) -> keras.Model:
-        """The task's Transformer, of the same size."""
+        """Return the task's Transformer, of the same size."""
         sizes, _ = attention_of(self.options.model)
         heads = sizes.pop("num_heads")
         # Without biases, like a layer that a block makes from a name.

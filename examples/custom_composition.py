@@ -38,16 +38,16 @@ class SoftsignCoDA(keras.layers.Layer):
         return keras.ops.matmul(M, b)
 
     def compute_mask(self, inputs: list[Any], mask: list[Any] | None = None) -> Any:
-        """The mask of a."""
+        """Return the mask of a."""
         return None if mask is None else mask[0]
 
     def compute_output_shape(self, inputs_shape: list[Any]) -> Any:
-        """The shape of a."""
+        """Return the shape of a."""
         return inputs_shape[0]
 
 
 def make_model(vocabulary: int) -> keras.Model:
-    """A model from two texts to the probability that they share a word."""
+    """Return a model from two texts to the probability that they share a word."""
     first, second = (keras.Input((None,), dtype="int32", name=name) for name in ("first", "second"))
     embed = keras.layers.Embedding(vocabulary, 32, mask_zero=True)
     a, b = embed(first), embed(second)

@@ -32,7 +32,7 @@ def pictures(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def classifier(attention: type[keras.Layer]) -> keras.Model:
-    """A strided convolution to patches, attention over both axes, a dense layer and a mean."""
+    """Return a model: strided convolution, attention over both axes, a dense layer and a mean."""
     images = keras.Input((SIDE, SIDE, 1))
     x = keras.layers.Conv2D(WIDTH, PATCH, strides=PATCH)(images)  # (B, rows, columns, WIDTH)
     attended = attention(num_heads=2, key_dim=16, attention_axes=(1, 2), name="attention")(x, x)

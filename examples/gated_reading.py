@@ -28,7 +28,7 @@ def texts(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def reader(open_gate_cost: float) -> tuple[keras.Model, keras.Model]:
-    """The classifier, and a model of the same layers that outputs gates and weights."""
+    """Return the classifier, and a model of the same layers that outputs gates and weights."""
     ids = keras.Input((None,), dtype="int32")
     words = keras.layers.Embedding(VOCABULARY, 16, mask_zero=True)(ids)
     attention = GatedAttention("feed_forward", units=16, open_gate_cost=open_gate_cost, seed=0)

@@ -39,7 +39,7 @@ def lines(count: int, seed: int) -> np.ndarray:
 
 
 def shifted(ids: np.ndarray) -> np.ndarray:
-    """The model's input: the start symbol and all tokens but the last."""
+    """Return the model's input: the start symbol and all tokens but the last."""
     return np.pad(ids, ((0, 0), (1, 0)), constant_values=END)[:, :-1]
 
 
@@ -51,7 +51,7 @@ def unigram_loss(train: np.ndarray, test: np.ndarray) -> float:
 
 
 def bigram_loss(train: np.ndarray, test: np.ndarray) -> float:
-    """The same given the token before."""
+    """Return the same given the token before."""
     counts = np.ones((len(WORDS), len(WORDS)))
     counts[:, 0] = 0
     real = train != 0

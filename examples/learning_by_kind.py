@@ -56,7 +56,7 @@ class RightByKind(keras.callbacks.Callback):
 
 
 def learned(curve: Sequence[tuple[int, float]], share: float) -> int | None:
-    """The first update from which on at least this share is right; None if it never is."""
+    """Return the first update from which on at least this share is right; None if it never is."""
     reached = None
     for step, right in curve:
         reached = (reached or step) if right >= share else None

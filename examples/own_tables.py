@@ -22,7 +22,7 @@ COLUMNS = {"classify": ("text", "label"), "pairs": ("first", "second", "label")}
 
 
 def rows_of(task: str, examples: Any, classes: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """The rows of a split: one text or two, and the name of the class."""
+    """Return the rows of a split: one text or two, and the name of the class."""
     columns = [examples.texts] if task == "classify" else [examples.first, examples.second]
     texts = [[" ".join(text.decode("utf-8", "replace").split()) for text in one] for one in columns]
     yield from zip(*texts, [classes[label] for label in examples.labels], strict=True)

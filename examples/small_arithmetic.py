@@ -16,7 +16,7 @@ SETTINGS = {
 
 
 def make(model: str, seed: int, kind: type[Mlu] = Mlu, **changed: Any) -> Any:
-    """The task `mlu`, whose data are made in the folder that QUASIATTN_DATA_DIR names.
+    """Return the task `mlu`, whose data are made in the folder that QUASIATTN_DATA_DIR names.
 
     Args:
         model: one of its models.

@@ -41,7 +41,7 @@ class Sizes:
     of_long: tuple[int, int, int] = (1, 2, 16)
 
     def of(self, length: int) -> tuple[int, int, int]:
-        """Batch, heads and features at a length."""
+        """Return batch, heads and features at a length."""
         return self.of_long if length == self.long else self.of_short
 
 
@@ -68,7 +68,7 @@ class Case:
 
     @property
     def unit(self) -> str:
-        """What tells it from every other."""
+        """What distinguishes it from the other units."""
         return f"{self.part} {self.name} {self.length} {self.mask} {self.dtype}"
 
     @property
@@ -89,7 +89,7 @@ def _fields(attention: str) -> dict[str, Any]:
 
 
 def implementations(attention: str) -> list[Options]:
-    """The options that choose each implementation of an attention which has several."""
+    """Return the options that choose each implementation of an attention which has several."""
     if IMPLEMENTATION not in _fields(attention):
         return []
     return [((IMPLEMENTATION, name),) for name in CODA_IMPLEMENTATIONS if name != "auto"]
@@ -113,7 +113,7 @@ def variants(attention: str) -> list[Options]:
 
 
 def cases(sizes: Sizes) -> list[Case]:
-    """Every check, the most worth first."""
+    """Return every check, the most valuable first."""
     names = sorted(ATTENTIONS)
     usual: list[tuple[str, Options]] = [(name, ()) for name in names]
     chosen = [(name, options) for name in names for options in implementations(name)]
@@ -172,7 +172,7 @@ def held_exactly(x: np.ndarray) -> np.ndarray:
 
 
 def inputs_of(case: Case, sizes: Sizes) -> Inputs:
-    """The same numbers for each dtype and backend."""
+    """Return the same numbers for each dtype and backend."""
     batch, heads, features = sizes.of(case.length)
     random = np.random.default_rng(case.length)
     shape = (batch, heads, case.length, features)
@@ -196,7 +196,7 @@ def inputs_of(case: Case, sizes: Sizes) -> Inputs:
 
 
 def layer_of(case: Case, sizes: Sizes) -> keras.layers.Layer:
-    """A built layer with the same weights for each dtype and backend."""
+    """Return a built layer with the same weights for each dtype and backend."""
     _, heads, features = sizes.of(case.length)
     dtype = {**POLICIES, "tf32": "float32"}.get(case.dtype, case.dtype)
     layer = ATTENTIONS[case.attention](heads, features, **dict(case.options), dtype=dtype)
@@ -210,7 +210,7 @@ def layer_of(case: Case, sizes: Sizes) -> keras.layers.Layer:
 
 
 def forward_of(case: Case, layer: keras.layers.Layer, mask: Array) -> Callable[..., Array]:
-    """The attention as a function of query, key and value."""
+    """Return the attention as a function of query, key and value."""
     is_causal = case.mask == "causal"
     if case.part == "layer":
         masks = {"query_mask": mask, "value_mask": mask}
@@ -262,7 +262,7 @@ def error_of(found: np.ndarray, exact: np.ndarray, largest: float = 0.0) -> floa
 
 
 def compared(case: Case, results: Results, exact: Results) -> dict[str, Any]:
-    """A row: the largest errors, and whether they are as small as they should be."""
+    """Return a row: the largest errors, and whether they are small enough."""
     output, gradients = results
     exact_output, exact_gradients = exact
     names = ("query", "key", "value")
@@ -300,7 +300,7 @@ def _path(folder: Path, case: Case) -> Path:
 
 
 def references(every: list[Case]) -> Iterator[Case]:
-    """The exact cases that are needed, each once, in the order in which they are."""
+    """Return the exact cases that are needed, each once, in their order."""
     yield from dict.fromkeys(case.exact for case in every)
 
 
@@ -337,7 +337,7 @@ def read_reference(case: Case, folder: Path, until: float) -> Results:
 
 
 def described(case: Case) -> dict[str, Any]:
-    """What a row says of its case."""
+    """Describe a row's case."""
     return {
         "kind": "agreement",
         "unit": case.unit,
@@ -350,5 +350,5 @@ def described(case: Case) -> dict[str, Any]:
 
 
 def as_json(value: Any) -> str:
-    """A line of JSON; infinity as a string, which every reader of JSON takes."""
+    """Return a line of JSON; infinity as a string, which every reader of JSON takes."""
     return json.dumps(value, allow_nan=True, default=str).replace("Infinity", '"inf"')

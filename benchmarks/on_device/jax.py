@@ -24,7 +24,7 @@ clock = time.perf_counter
 
 
 def about() -> dict[str, Any]:
-    """The device, versions and settings of this process."""
+    """Return the device, versions and settings of this process."""
     device = jax.devices()[0]
     stats = device.memory_stats() or {}
     return {
@@ -39,17 +39,17 @@ def about() -> dict[str, Any]:
 
 
 def set_fast_products(fast: bool) -> None:
-    """Whether float32 products may use TF32, as they do unless told otherwise."""
+    """Choose whether float32 products may use TF32, as they do by default."""
     jax.config.update("jax_default_matmul_precision", None if fast else "highest")
 
 
 def tensor(x: np.ndarray, dtype: str) -> Tensor:
-    """An array on the device."""
+    """Return an array on the device."""
     return jax.numpy.asarray(x, dtype)
 
 
 def array(x: Tensor) -> np.ndarray:
-    """A tensor as float64."""
+    """Return a tensor as float64."""
     return np.asarray(x).astype("float64")
 
 
@@ -91,7 +91,7 @@ def _state(layer: Any, weights: Any) -> keras.StatelessScope:
 
 
 def own_attention(dtype: str) -> dict[str, tuple[Callable[..., Tensor], bool]]:
-    """The attention of JAX by name, and whether heads come before positions in it."""
+    """Return the attention of JAX by name, and whether heads come before positions in it."""
     found = {OWN: (jax.nn.dot_product_attention, False)}
     if ON_GPU and dtype != "float32":
         flash = functools.partial(jax.nn.dot_product_attention, implementation="cudnn")
@@ -102,7 +102,7 @@ def own_attention(dtype: str) -> dict[str, tuple[Callable[..., Tensor], bool]]:
 def prepared(
     function: Callable[..., Tensor], tensors: list[Tensor], mode: str, backward: bool
 ) -> Callable[[], Callable[[int], None]]:
-    """A call of a core, n times: forward, or both passes with the gradients of all tensors."""
+    """Return n calls of a core: forward, or both passes with the gradients of all tensors."""
 
     def both(*tensors: Any) -> Any:
         output, gradients = jax.vjp(function, *tensors)
@@ -114,7 +114,7 @@ def prepared(
 def prepared_layer(
     layer: Any, x: Tensor, mode: str, train: bool
 ) -> Callable[[], Callable[[int], None]]:
-    """A training step (forward, backward, gradient descent) of a layer, or its prediction."""
+    """Return a layer's training step (forward, backward, gradient descent), or its prediction."""
 
     def predict(weights: Any, x: Any) -> Any:
         with _state(layer, weights):
@@ -157,7 +157,7 @@ def memory(call: Any) -> float | None:
 
 
 def free_bytes() -> float:
-    """What may still be allocated."""
+    """Return how many bytes may still be allocated."""
     stats = jax.devices()[0].memory_stats() or {}
     return stats.get("bytes_limit", float("inf")) - stats.get("bytes_in_use", 0)
 
@@ -168,7 +168,7 @@ def clear() -> None:
 
 
 def is_alive() -> bool:
-    """Whether the device still computes: after some errors it does not, in this process."""
+    """Return whether the device still computes: after some errors it does not, in this process."""
     try:
         return float(jax.numpy.ones(2).sum()) == 2
     except Exception:

@@ -49,7 +49,7 @@ class Group:
 
 
 def groups(modes: tuple[str, ...]) -> list[Group]:
-    """Every group, the most worth first: training lengths, the longest, other modes, all others.
+    """Return every group, the most valuable first: training lengths, longest, other modes, others.
 
     Compiling may take the time of all that comes after it, so it comes late.
     """
@@ -118,7 +118,7 @@ def message_of(error: Exception) -> str:
 
 
 def state_of(message: str) -> str:
-    """What a failure is: for want of memory, refused by the option, or a fault."""
+    """Classify a failure: out of memory, refused by the option, or a fault."""
     if any(sign in message for sign in ("out of memory", "OutOfMemory", "RESOURCE_EXHAUSTED")):
         return "out of memory"
     return "unavailable" if f"`{IMPLEMENTATION}='" in message else "failed"
@@ -273,7 +273,7 @@ def _ratios(rows: list[Row]) -> None:
 
 
 def described(group: Group) -> Row:
-    """What a row says of its group."""
+    """Describe a row's group."""
     return {
         "kind": group.kind,
         "unit": group.unit,

@@ -18,7 +18,7 @@ OWN = "torch scaled_dot_product_attention"
 
 
 def about() -> dict[str, Any]:
-    """The device, versions and settings of this process."""
+    """Return the device, versions and settings of this process."""
     found: dict[str, Any] = {
         "device": torch.cuda.get_device_name() if ON_GPU else "CPU",
         "torch": torch.__version__,
@@ -34,24 +34,24 @@ def about() -> dict[str, Any]:
 
 
 def set_fast_products(fast: bool) -> None:
-    """Whether float32 products may use TF32."""
+    """Choose whether float32 products may use TF32."""
     torch.set_float32_matmul_precision("high" if fast else "highest")
 
 
 def tensor(x: np.ndarray, dtype: str) -> Tensor:
-    """An array on the device."""
+    """Return an array on the device."""
     return torch.from_numpy(np.ascontiguousarray(x)).to(DEVICE, getattr(torch, dtype))
 
 
 def array(x: Tensor) -> np.ndarray:
-    """A tensor as float64."""
+    """Return a tensor as float64."""
     return x.detach().double().cpu().numpy()
 
 
 def start(
     forward: Callable[..., Tensor], layer: Any, tensors: list[Tensor], upstream: Tensor
 ) -> Callable[[], Any]:
-    """A function that runs both passes, as `agreement.started` says."""
+    """Return a function that runs both passes, as `agreement.started` says."""
 
     def finish() -> Any:
         leaves = [x.requires_grad_() for x in tensors]
@@ -64,14 +64,14 @@ def start(
 
 
 def own_attention(dtype: str) -> dict[str, tuple[Callable[..., Tensor], bool]]:
-    """The attention of PyTorch by name, and whether heads come before positions in it."""
+    """Return the attention of PyTorch by name, and whether heads come before positions in it."""
     return {OWN: (torch.nn.functional.scaled_dot_product_attention, True)}
 
 
 def prepared(
     function: Callable[..., Tensor], tensors: list[Tensor], mode: str, backward: bool
 ) -> Callable[[], Callable[[int], None]]:
-    """A call of a core, n times: forward, or both passes with the gradients of all tensors."""
+    """Return n calls of a core: forward, or both passes with the gradients of all tensors."""
     run = _compiled(function, mode)
 
     def once() -> None:
@@ -89,7 +89,7 @@ def prepared(
 def prepared_layer(
     layer: Any, x: Tensor, mode: str, train: bool
 ) -> Callable[[], Callable[[int], None]]:
-    """A training step (forward, backward, gradient descent) of a layer, or its prediction."""
+    """Return a layer's training step (forward, backward, gradient descent), or its prediction."""
     weights = [variable.value for variable in layer.trainable_variables]
     run = _compiled(lambda x: layer(x, x, training=train), mode)
 
@@ -156,7 +156,7 @@ def memory(call: Callable[[int], None]) -> float | None:
 
 
 def free_bytes() -> float:
-    """What may still be allocated."""
+    """Return how many bytes may still be allocated."""
     return torch.cuda.mem_get_info()[0] if ON_GPU else float("inf")
 
 
@@ -168,7 +168,7 @@ def clear() -> None:
 
 
 def is_alive() -> bool:
-    """Whether the device still computes: after some errors it does not, in this process."""
+    """Return whether the device still computes: after some errors it does not, in this process."""
     try:
         return float(torch.ones(2, device=DEVICE).sum()) == 2
     except Exception:

@@ -43,7 +43,7 @@ class Worker:
         return self.given.until - time.time()
 
     def has_time_for(self, kind: str, unit: str) -> bool:
-        """Whether a unit may begin; says that it is left out if not."""
+        """Return whether a unit may begin; if not, print that it is left out."""
         if self.left() > LEAST_SECONDS[kind]:
             return True
         say(row={"kind": kind, "unit": unit, "status": "skipped", "message": "no time was left"})
@@ -117,7 +117,7 @@ class Worker:
             self.device.clear()
 
     def run(self) -> None:
-        """The checks that fit in their share, the times, and then the other checks."""
+        """Do the checks that fit in their share, then the times, then the other checks."""
         cases = agreement.cases(self.sizes)
         cases = agreement.some(cases) if self.given.dry_run else cases
         cases = [case for case in cases if case.unit not in self.done]
@@ -130,7 +130,7 @@ class Worker:
 
 
 def write_references(given: argparse.Namespace, device: Any) -> None:
-    """Every exact case, until the time is over."""
+    """Compute the exact cases until the time is over."""
     sizes = agreement.TINY if given.dry_run else agreement.FULL
     cases = agreement.cases(sizes)
     try:

@@ -29,7 +29,7 @@ class Batches:
         threading.Thread(target=self._work, daemon=True).start()
 
     def __call__(self, inputs: Arrays) -> Arrays:
-        """The rows of the batch's answer that belong to this request.
+        """Return the rows of the batch's answer that belong to this request.
 
         Raises:
             ValueError: the request cannot be joined to others.
@@ -73,7 +73,7 @@ class Batches:
 
 
 def _joined(arrays: list[np.ndarray]) -> np.ndarray:
-    """All rows together, padded to the widest."""
+    """Join all rows, padded to the widest."""
     widest = np.max([array.shape for array in arrays], axis=0)
     padded = [
         np.pad(

@@ -46,7 +46,7 @@ class Request(NamedTuple):
 
 
 def signatures_of(client: GrpcClient, model: str) -> dict[str, dict[str, int]]:
-    """The number of axes of each input, by signature and name."""
+    """Return the number of axes of each input, by signature and name."""
     request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
     request.model_spec.name = model
     packed = client.stub.GetModelMetadata(request, timeout=client.timeout).metadata["signature_def"]
@@ -83,7 +83,7 @@ def well_formed(
 
 
 def malformed(model: str, axes: dict[str, int], draw: random.Random) -> Request:
-    """A request that no model can answer."""
+    """Return a request that no model can answer."""
     name = next(iter(axes))
     texts: Any = ["any"] if axes[name] == 1 else [["any"]]
     whole = {key: ["any"] if count == 1 else [["any"]] for key, count in axes.items()}
@@ -113,7 +113,7 @@ def malformed(model: str, axes: dict[str, int], draw: random.Random) -> Request:
 
 
 def extreme(model: str, signatures: dict[str, dict[str, int]], draw: random.Random) -> Request:
-    """A request with a valid form and contents that no honest client would send."""
+    """Return a request with a valid form and contents that no honest client would send."""
     if draw.random() < 0.5:
         texts = [
             b"\xff\xfe\x00" * 9,
@@ -142,7 +142,7 @@ def _text(draw: random.Random, longest: int) -> str:
 
 
 def alike(expected: dict[str, np.ndarray], got: dict[str, np.ndarray]) -> bool:
-    """Whether an answer equals the one obtained alone; batches may add padding at the end."""
+    """Return whether an answer equals the one obtained alone, except for padding at the end."""
     if expected.keys() != got.keys():
         return False
     for name, value in expected.items():
@@ -159,7 +159,7 @@ def alike(expected: dict[str, np.ndarray], got: dict[str, np.ndarray]) -> bool:
 
 
 def resident_mib(pid: int) -> float:
-    """The resident memory of a process in MiB."""
+    """Return the resident memory of a process in MiB."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) / 1024
 

@@ -66,7 +66,7 @@ class Model:
             self._answers[name] = Batches(answer) if batching else answer
 
     def predict(self, signature: str, inputs: Arrays) -> Arrays:
-        """The model's answer; raises `Refused` if the inputs do not fit."""
+        """Return the model's answer; raise `Refused` if the inputs do not fit."""
         asked = self.specs(signature)
         if inputs.keys() != asked.keys():
             extra, missing = (
@@ -89,7 +89,7 @@ class Model:
             raise Refused(grpc.StatusCode.INVALID_ARGUMENT, message.split("\n\t [[")[0]) from error
 
     def specs(self, signature: str) -> dict[str, tf.TensorSpec]:
-        """The inputs of a signature by name; raises `Refused` if there is no such signature."""
+        """Return the inputs of a signature by name; raise `Refused` if there is no such one."""
         if signature not in self._loaded.signatures:
             message = f'Serving signature key "{signature}" not found.'
             raise Refused(grpc.StatusCode.FAILED_PRECONDITION, message)
@@ -105,7 +105,7 @@ class Models(dict[str, Model]):
     """All models of a folder, by name."""
 
     def find(self, name: str, version: int | None) -> Model:
-        """The model with this name and version; raises `Refused` if there is none."""
+        """Return the model with this name and version; raise `Refused` if there is none."""
         if name not in self or version not in (None, self[name].version):
             asked = f"Latest({name})" if version is None else f"Specific({name}, {version})"
             raise Refused(grpc.StatusCode.NOT_FOUND, f"Servable not found for request: {asked}")
@@ -165,7 +165,7 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
 
 
 def rest_handler(models: Models) -> type[BaseHTTPRequestHandler]:
-    """The REST API as a class of request handlers."""
+    """Return the REST API as a class of request handlers."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -205,7 +205,7 @@ def rest_handler(models: Models) -> type[BaseHTTPRequestHandler]:
 
 
 def _predicted(model: Model, body: bytes) -> dict[str, Any]:
-    """The answer to a REST request: rows for "instances", columns for "inputs"."""
+    """Return the answer to a REST request: rows for "instances", columns for "inputs"."""
     try:
         asked = json.loads(body)
         if not isinstance(asked, dict):
@@ -224,7 +224,7 @@ def _predicted(model: Model, body: bytes) -> dict[str, Any]:
 
 
 def _tensors(asked: dict[str, Any], specs: dict[str, tf.TensorSpec]) -> Arrays:
-    """The tensors of a request by name; without names, that of the only input.
+    """Return the tensors of a request by name; without names, that of the only input.
 
     Raises:
         KeyError, OverflowError, TypeError or ValueError: the request has another form, or its lists

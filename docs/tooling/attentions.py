@@ -36,13 +36,13 @@ def measured() -> Mapping[str, tuple[str, Figure, Mapping[str, Line]]]:
 
 
 def costs() -> dict[str, float]:
-    """How long a training step of a layer takes, over that of Keras' own."""
+    """Return a layer's time of a training step, divided by the time of Keras' own."""
     rows = json.loads(COSTS.read_text(encoding="utf-8"))["rows"]
     return {row["layer"]: row["ratio"] for row in rows if SIZE.items() <= row.items()}
 
 
 def by_mean_rank() -> dict[str, float]:
-    """The mean over the tasks of each attention's rank, the best first."""
+    """Return the mean over the tasks of each attention's rank, the best first."""
     ranks: dict[str, list[int]] = {}
     for heading, figure, lines in measured().values():
         means = {name: figure.sign * line.figures[heading].mean for name, line in lines.items()}
@@ -53,7 +53,7 @@ def by_mean_rank() -> dict[str, float]:
 
 
 def table() -> str:
-    """The table in Markdown; bold is what is ahead of softmax, italic what is behind."""
+    """Return the table in Markdown; bold is what is ahead of softmax, italic what is behind."""
     tasks, cost = measured(), costs()
     headings = [f"{name}, {heading}" for name, (heading, _, _) in tasks.items()]
     rows = [["attention", *headings, "mean rank", "cost"], ["---"] * (len(tasks) + 3)]
@@ -71,7 +71,7 @@ def table() -> str:
 
 
 def page() -> str:
-    """The page with the table as the records have it."""
+    """Return the page with the table as the records have it."""
     return TABLE.sub(lambda _: table(), PAGE.read_text(encoding="utf-8"))
 
 

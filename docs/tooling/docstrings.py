@@ -13,7 +13,7 @@ _ITEM = re.compile(r"^ {4}([\w, ]+): ", re.MULTILINE)
 
 
 def as_markdown(text: str) -> str:
-    """A docstring in a form that mkdocstrings displays well."""
+    """Return a docstring in a form that mkdocstrings displays well."""
     text = _EXAMPLE.sub(
         lambda found: f"**Example**\n\n```pycon\n{found[1].rstrip()}\n```\n\n", text
     )

@@ -17,7 +17,7 @@ WIDTH, HEIGHT, GAP_X, GAP_Y = 150, 34, 22, 46
 
 
 def parts(folder: Path) -> dict[str, list[Path]]:
-    """The Python files of each box, by the name of the box."""
+    """Return the Python files of each box, by the name of the box."""
     found: dict[str, list[Path]] = {}
     for path in sorted(folder.rglob("*.py")):
         name = path.relative_to(folder).parts[0].removesuffix(".py")
@@ -27,7 +27,7 @@ def parts(folder: Path) -> dict[str, list[Path]]:
 
 
 def executed(node: ast.AST) -> Iterator[ast.AST]:
-    """A syntax tree's nodes, without those for type checkers only."""
+    """Return a syntax tree's nodes, without those for type checkers only."""
     yield node
     for child in ast.iter_child_nodes(node):
         if not (isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"):
@@ -35,7 +35,7 @@ def executed(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def imports(folder: Path, files: dict[str, list[Path]]) -> dict[str, set[str]]:
-    """The other boxes that each box imports from."""
+    """Return the other boxes that each box imports from."""
     prefix = ".".join(folder.relative_to(ROOT).parts) + "."
     found = {}
     for name, paths in files.items():
@@ -56,7 +56,7 @@ def imports(folder: Path, files: dict[str, list[Path]]) -> dict[str, set[str]]:
 
 
 def rows_of(edges: dict[str, set[str]]) -> list[list[str]]:
-    """The boxes by row, from the longest chains of imports down to boxes that import nothing."""
+    """Return the boxes by row, from the longest import chains down to boxes without imports."""
 
     @cache
     def depth(name: str) -> int:
@@ -67,7 +67,7 @@ def rows_of(edges: dict[str, set[str]]) -> list[list[str]]:
 
 
 def picture(folder: Path) -> str:
-    """The drawing of one folder as SVG."""
+    """Return the drawing of one folder as SVG."""
     files = parts(folder)
     edges = imports(folder, files)
     rows = rows_of(edges)

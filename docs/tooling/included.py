@@ -18,7 +18,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def table(page: str, name: str) -> str:
-    """The rows of a table of a results page.
+    """Return the rows of a table of a results page.
 
     Raises:
         ValueError: the page has no such table.

@@ -93,7 +93,7 @@ class Run:
         self.task, self.model = folder.task(data), folder.load_model()
 
     def answers(self, texts: Sequence[str]) -> list[dict[str, Any]]:
-        """What `quasiattn predict --weights` prints."""
+        """Return what `quasiattn predict --weights` prints."""
         return self.task.predict(self.model, texts)
 
 

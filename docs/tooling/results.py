@@ -71,11 +71,11 @@ class Compared(NamedTuple):
         return self.table.data[self.line.row.preset].split(",")[0]
 
     def points(self, value: float) -> float:
-        """A difference of the figure in points: of 100, or BLEU."""
+        """Return a difference of the figure in points: of 100, or BLEU."""
         return value * (1 if self.heading == "BLEU" else 100)
 
     def beside(self, name: str) -> float | None:
-        """A baseline's difference to softmax, in points."""
+        """Return a baseline's difference to softmax, in points."""
         value = self.line.baselines.get(name)
         mean = self.softmax.figures[self.heading].mean
         return None if value is None else self.points(value - mean)
@@ -89,36 +89,36 @@ class Compared(NamedTuple):
 
 @cache
 def tables(paper: str) -> Mapping[str, Table]:
-    """The tables of a paper, by name."""
+    """Return the tables of a paper, by name."""
     return {table.name: table for table in read_experiments(PAPERS / f"{paper}.toml")}
 
 
 @cache
 def recorded(file: Path) -> Recorded:
-    """The records of a file, read once."""
+    """Return the records of a file, read once."""
     return Recorded(file)
 
 
 def lines(table: Table) -> list[Line]:
-    """The lines of a table."""
+    """Return the lines of a table."""
     return outcome(table, recorded(table.records))
 
 
 def section(table: Table) -> str:
-    """A table with its heading and its note."""
+    """Return a table with its heading and its note."""
     note = f"{table.note}\n\n" if table.note else ""
     validation = "Figures of validation data.\n\n" if table.split == "validation" else ""
     return f"## {table.title}\n\n{note}{validation}{markdown(table, lines(table))}\n"
 
 
 def page(paper: str) -> str:
-    """The page of a paper with its tables as the records have them."""
+    """Return the page of a paper with its tables as the records have them."""
     text = (DOCS / "results" / f"{paper}.md").read_text(encoding="utf-8")
     return BLOCK.sub(lambda found: found[1] + found[2] + section(tables(paper)[found[1]]), text)
 
 
 def compared(papers: Mapping[str, Sequence[str]] = COMPARED) -> Iterator[Compared]:
-    """The rows of the summary or a chart: all that are compared with two seeds or more."""
+    """Return the rows of the summary or a chart: all that are compared with two seeds or more."""
     for paper, names in papers.items():
         for name in names:
             table = tables(paper)[name]
@@ -136,7 +136,7 @@ def compared(papers: Mapping[str, Sequence[str]] = COMPARED) -> Iterator[Compare
 
 
 def summary() -> str:
-    """All comparisons on test data in one table."""
+    """Return all comparisons on test data in one table."""
     headings = ["task", "data", "figure", "softmax at its better setting", "ours", "bag of words"]
     headings += ["seeds", "difference, 95% interval", "verdict"]
     rows = [headings, ["---"] * len(headings)]
@@ -164,13 +164,13 @@ def summary() -> str:
 
 
 def overview() -> str:
-    """The page with the summary."""
+    """Return the page with the summary."""
     text = (DOCS / "results.md").read_text(encoding="utf-8")
     return SUMMARY.sub(lambda _: summary(), text)
 
 
 def drawing(name: str) -> Drawing:
-    """The chart of this name."""
+    """Return the chart of this name."""
     rows = list(compared(CHARTS[name]))
     size = (7.6, 0.34 * len(rows) + 1.2)
     title = "Points above softmax attention"
@@ -205,12 +205,12 @@ def _draw(figure: Any, rows: Sequence[Compared]) -> None:
 
 
 def label(row: Compared) -> str:
-    """What the chart calls a row."""
+    """Return a row's label in the chart."""
     return f"{row.data}, {row.heading}: {row.line.row.name}"
 
 
 def signed(points: float) -> str:
-    """Points with a sign."""
+    """Return points with a sign."""
     return f"{points:+.2f}".replace("-", "−")
 
 

@@ -24,7 +24,7 @@ KEYS = np.array([[[score, 0, 0, 0] for score in SCORES]], "float32")
 
 
 def weights_of(name: str) -> np.ndarray:
-    """The weights of the five keys, (5,)."""
+    """Return the weights of the five keys, (5,)."""
     layer = ATTENTIONS[name](num_heads=1, key_dim=4, use_bias=False, name="layer")
     layer.build(QUERY.shape, KEYS.shape)
     for weight in layer.weights:
@@ -37,7 +37,7 @@ def weights_of(name: str) -> np.ndarray:
 
 
 def table() -> str:
-    """The table in Markdown, a row for each attention."""
+    """Return the table in Markdown, a row for each attention."""
     heading = " | ".join(f"score {score}".replace("-", "−") for score in SCORES)
     lines = [f"| attention | {heading} | sum |", f"|---{'|---' * (len(SCORES) + 1)}|"]
     for name in sorted(ATTENTIONS):

@@ -52,7 +52,7 @@ class GrpcClient:
     def predict(
         self, model: str, inputs: Mapping[str, Any], signature: str = "serving_default"
     ) -> dict[str, np.ndarray]:
-        """The outputs by name, each with the batch as its first axis.
+        """Return the outputs by name, each with the batch as its first axis.
 
         Raises:
             grpc.RpcError: `code()` and `details()` say what is wrong.

@@ -42,7 +42,7 @@ class RestClient:
     def predict(
         self, model: str, inputs: Mapping[str, Any], signature: str = "serving_default"
     ) -> dict[str, Any]:
-        """The outputs by name, lists with one entry per row of the batch.
+        """Return the outputs by name, lists with one entry per row of the batch.
 
         Raises:
             requests.RequestException: there is no server, or it took too long.
