@@ -121,13 +121,30 @@ def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     write(path, "".join(json.dumps(row) + "\n" for row in rows))
 
 
-def begun(folder: Path, name: str, asked: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """Return the description of the work in a folder, which is `asked` if the folder is new."""
+def begin(folder: Path, name: str, asked: Mapping[str, Any], kind: str) -> None:
+    """Write what the work in a new folder is, or check that an existing folder has the same work.
+
+    `asked` are its arguments, and may have a dictionary of `options`. An argument that an earlier
+    version did not write may have any value.
+    """
     if not (folder / name).exists():
         if folder.exists() and any(not one.name.startswith(".") for one in folder.iterdir()):
             raise UserError(f"{folder} holds other files but no {kind}: name a new folder")
         write_json(folder / name, asked)
-    return read_json(folder / name)
+    former, now = (
+        {**about, **about.get("options", {}), "options": None}
+        for about in (read_json(folder / name), json.loads(json.dumps(asked)))
+    )
+    differing = [
+        f"{one} {former[one]!r}, not {value!r}"
+        for one, value in now.items()
+        if former.get(one, value) != value
+    ]
+    if differing:
+        raise UserError(
+            f"{folder} holds a {kind} with {'; '.join(differing)}: "
+            "give the same arguments or a new folder"
+        )
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import tiny_mlu
 import tiny_texts
 import warm
 
+from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.comparison.experiments import read_records
 from keras_quasiattn.lab.training import RunFolder
 
@@ -89,22 +90,25 @@ def test_a_folder_with_something_else_is_left_alone(run_cli, tmp_path):
     assert [one.name for one in tmp_path.iterdir()] == ["mine.txt"]
 
 
-def test_a_folder_of_another_comparison_names_what_differs(run_cli, tmp_path):
-    from keras_quasiattn.lab.comparison.of_task import _begin
-    from keras_quasiattn.lab.tasks import get
+def test_a_folder_of_another_comparison_names_what_differs(run_cli, tmp_path, monkeypatch):
+    from keras_quasiattn.lab.comparison import of_task
 
-    def task(steps):
-        made = get("classify")(
-            **{"preset": "letters", "model": "transformer", "seed": 0, "data_dir": tmp_path},
-            overrides={"training.steps": steps, "training.warmup_steps": 0},
-        )
-        made.prepare()
-        return made
+    def stopped(*arguments):
+        raise UserError("stopped")
 
-    _begin(tmp_path / "one", task(20), "test")
-    changed = ("--set", "training.steps=30", "--set", "training.warmup_steps=0")
-    code, _, err = run_cli(*LETTERS, str(tmp_path / "one"), *changed)
-    assert code == 1 and "another training.steps" in err
+    monkeypatch.setattr(of_task, "_Work", stopped)
+    folder = str(tmp_path / "one")
+    short = ("--set", "training.steps=20", "--set", "training.warmup_steps=0")
+    for _ in range(2):
+        assert "stopped" in run_cli(*LETTERS, folder, *short)[2]
+    for changed, differing in (
+        (("--set", "training.steps=30"), "training.steps 20, not 30"),
+        # Figures of five examples stood in the table of all.
+        (("--limit", "5"), "limit None, not 5"),
+        (("--policy", "mixed_bfloat16"), "policy 'float32', not 'mixed_bfloat16'"),
+    ):
+        code, _, err = run_cli(*LETTERS, folder, *short, *changed)
+        assert code == 1 and f"holds a comparison with {differing}: give the same" in err
 
 
 def test_an_interruption_lost_the_costs_measured_before_it(few_texts, tmp_path, monkeypatch):

@@ -1,14 +1,13 @@
 """Compare attentions on a task."""
 
 import dataclasses
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.files import begun, read_json, write, write_json
+from keras_quasiattn.files import begin, read_json, write, write_json
 from keras_quasiattn.lab.comparison.compared import Comparison, Entry, side_by_side
 from keras_quasiattn.lab.comparison.engine import Engine, usual_processes
 from keras_quasiattn.lab.comparison.experiments import Figure, Row, Table, read_records
@@ -56,7 +55,8 @@ def compare_task(
     names = _checked(task, attentions)
     task.prepare()
     split = task.measured_split
-    _begin(folder, task, split)
+    arguments = {"split": split, "limit": limit, "policy": policy, "data": task.describe_data()}
+    begin(folder, _ABOUT, {"task": task.name, **task.config(), **arguments}, "comparison")
     usual, options = task.options.training.learning_rate, task.options.options()
     rates = list(rates) or [float(f"{usual / 3:.1g}"), usual, float(f"{usual * 3:.1g}")]
     given = {
@@ -105,20 +105,6 @@ def _checked(task: Task, attentions: Sequence[str]) -> list[str]:
         if name not in ATTENTIONS:
             raise UserError.unknown("attention", name, ATTENTIONS)
     return list(dict.fromkeys([BASELINE, *attentions]))
-
-
-def _begin(folder: Path, task: Task, split: str) -> None:
-    """Write the description of the comparison to a new folder, or check that of an existing one."""
-    about = {**task.config(), "task": task.name, "split": split, "data": task.describe_data()}
-    about = json.loads(json.dumps(about))
-    former = begun(folder, _ABOUT, about, "comparison")
-    former |= former.get("options") or {}
-    now = {**about, **about["options"], "options": former.get("options")}
-    if differing := [name for name, value in now.items() if former.get(name) != value]:
-        raise UserError(
-            f"{folder} holds a comparison with another {', '.join(differing)}: "
-            "give the same options or a new folder"
-        )
 
 
 class _Work:

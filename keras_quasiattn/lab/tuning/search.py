@@ -17,7 +17,7 @@ import keras_tuner
 
 from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.errors import FileError, UserError
-from keras_quasiattn.files import atomic_file, atomic_folder, begun, write
+from keras_quasiattn.files import atomic_file, atomic_folder, begin, write
 from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.tasks.attention_options import BASELINE
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER
@@ -118,7 +118,10 @@ def search(
         hyperparameters.Choice(option, list(given))
     task.prepare()  # fails before anything is written to the folder if the data is missing
     values = {option: list(given.values()) for option, given in choices.items()}
-    _require_same(path, task, {"space": values, "method": method, "trials": trials, "folds": folds})
+    _is_tuner_of_a_chief()  # rejects incomplete variables before anything is written
+    arguments = {"space": values, "method": method, "trials": trials, "folds": folds}
+    arguments |= {"policy": policy, "data": task.describe_data()}
+    begin(path, "search.json", {"task": task.name, **task.config(), **arguments}, "search")
     name, direction = judged_by(settings)
     longest = {"max_epochs": task.training_settings.checkpoints}  # of Hyperband's trials
     kind = _ORACLES[method]
@@ -317,19 +320,6 @@ def _is_tuner_of_a_chief() -> bool:
             f"{missing} is not set: a search by several processes needs {', '.join(_CLUSTER)}"
         )
     return len(given) == len(_CLUSTER) and "chief" not in os.environ[_CLUSTER[0]]
-
-
-def _require_same(path: Path, task: Task, arguments: Mapping[str, Any]) -> None:
-    """Record the search in a new folder, or check that an existing one holds the same search."""
-    _is_tuner_of_a_chief()  # rejects incomplete variables before anything is written
-    asked = json.loads(json.dumps({"task": task.name, **task.config(), **arguments}))
-    former = begun(path, "search.json", asked, "search")
-    differing = [name for name in asked if former.get(name) != asked[name]]
-    if differing:
-        raise UserError(
-            f"{path} holds a search with a different {', '.join(differing)}: "
-            f"use the same arguments or a new folder"
-        )
 
 
 # The papers' values, where they give any: GA-Net (Xue et al. 2019, "Text Classification"); the

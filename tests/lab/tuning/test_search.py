@@ -165,8 +165,13 @@ def test_folds_hold_out_every_text_once(task, trainings, tmp_path):
 
 def test_folder_of_another_search(task, trainings, tmp_path):
     search(task, SPACE, tmp_path / "search", trials=1, progress=False)
-    with pytest.raises(UserError, match="holds a search with a different trials: use the"):
-        search(task, SPACE, tmp_path / "search", trials=2, progress=False)
+    for changed, differing in (
+        ({"trials": 2}, "trials 1, not 2"),
+        # A trial that had begun failed for ever, and a finished search was not of this precision.
+        ({"policy": "mixed_bfloat16"}, "policy 'float32', not 'mixed_bfloat16'"),
+    ):
+        with pytest.raises(UserError, match=f"holds a search with {differing}: give the same"):
+            search(task, SPACE, tmp_path / "search", progress=False, **{"trials": 1, **changed})
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "mine.txt").touch()
     with pytest.raises(UserError, match="holds other files but no search"):
