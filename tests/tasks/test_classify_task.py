@@ -136,19 +136,32 @@ def test_texts_that_filled_the_last_batch_counted_twice(texts_data):
     assert figures["accuracy"] == pytest.approx(task.evaluate(model, "validation")["accuracy"])
 
 
-def test_run_whose_data_have_changed_does_not_go_on(texts_data, tmp_path):
+def test_run_whose_data_have_changed_went_on_if_the_vocabulary_was_the_same(tmp_path):
     folder = tiny_texts.files(tmp_path)
     task = tiny_texts.make(folder)
     task.prepare()
     run = RunFolder.create(tmp_path / "run", task, options={})
     run.write_assets(task)
-    tiny_texts.write(folder / "train.tsv", [*tiny_texts.rows(240), ("a new newest new", "HUM")])
+    file = folder / "train.tsv"
+    file.write_text(file.read_text().replace("\tHUM", "\tLOC", 1))
     again = tiny_texts.make(folder)
     again.prepare()
     with pytest.raises(
-        UserError, match="vocabulary.txt does not match the data in .*: train in a new folder"
+        UserError, match="was started with the data train.tsv sha256:.*, and they are now train.tsv"
     ):
         run.write_assets(again)
+
+
+def test_run_with_another_vocabulary_does_not_go_on(tmp_path):
+    folder = tiny_texts.files(tmp_path)
+    task = tiny_texts.make(folder)
+    task.prepare()
+    run = RunFolder.create(tmp_path / "run", task, options={})
+    (run.path / "vocabulary.txt").write_text("the")
+    with pytest.raises(
+        UserError, match="vocabulary.txt does not match the data in .*: train in a new folder"
+    ):
+        run.write_assets(task)
 
 
 @pytest.mark.parametrize(

@@ -223,7 +223,17 @@ class RunFolder:
         return made
 
     def write_assets(self, task: Task) -> None:
-        """Write the `assets()` that a prepared task learned from its data, one file each."""
+        """Write the `assets()` that a prepared task learned from its data, one file each.
+
+        Raises:
+            UserError: these are not the data that the run was started with.
+        """
+        former, found = self.noted.get("data"), task.describe_data()
+        if former and former.get("version") != found.get("version"):
+            raise UserError(
+                f"{self.path} was started with the data {former.get('version')}, and they are now "
+                f"{found.get('version')}: restore them or train in a new folder"
+            )
         for name, content in task.assets().items():
             file = self.path / name
             if not file.exists():
