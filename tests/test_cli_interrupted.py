@@ -111,6 +111,7 @@ import os, pathlib, sys, threading, time
 import tensorflow as tf
 from keras_quasiattn.lab import cli, tasks
 import keras_quasiattn.lab.cli.layout as module
+from keras_quasiattn.lab.cli.loading import _silent_unless_it_fails
 
 def tracing():
     @tf.function
@@ -142,6 +143,12 @@ def computing():
     n = tf.constant(10**9)  # one operation of TensorFlow, far from any bytecode
     tf.function(lambda: tf.while_loop(lambda i: i < n, lambda i: i + 1, [tf.constant(0)]))()
 
+def loading():
+    with _silent_unless_it_fails():
+        os.write(2, b"noise")
+        pathlib.Path({file!r}).touch()
+        time.sleep(600)
+
 class Noisy:
     def __del__(self):
         raise ValueError("noise")
@@ -161,6 +168,7 @@ cli.main(["tasks"])
     [
         "tracing",
         "swallowing",
+        "loading",
         *(
             pytest.param(what, marks=pytest.mark.long)
             for what in ("translating", "computing", "deleting")

@@ -72,6 +72,14 @@ def test_one_line_changes_in_place_on_a_terminal(clock):
     assert lines[0].count("\r\x1b[Kupdate ") > 10 and lines[0].endswith("15 s left")
 
 
+def test_a_line_wider_than_the_terminal_was_not_replaced(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "20")
+    stream = Terminal()
+    with Progress(True, stream) as progress:
+        progress.replace("training " + "a-long-name " * 9)
+    assert stream.getvalue() == "\r\x1b[Ktraining a-long-nam\n"
+
+
 @pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
 def test_nothing_is_silent_for_long(stream, monkeypatch):
     monkeypatch.setattr(module, "_SILENCE", 0.15)

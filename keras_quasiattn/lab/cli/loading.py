@@ -63,19 +63,21 @@ def _silent_unless_it_fails() -> Iterator[None]:
     """Hold back standard error, including C++ output, and write it if the body raises.
 
     TensorFlow writes messages to file descriptor 2 while it loads, before it reads any of its
-    settings.
+    settings. If Control-C silences standard error meanwhile, it stays silent.
     """
     sys.stderr.flush()
     standard_error = os.dup(2)
     with tempfile.TemporaryFile() as held_back:
         os.dup2(held_back.fileno(), 2)
+        failed = True
         try:
             yield
-        except Exception:
-            held_back.seek(0)
-            os.write(standard_error, held_back.read())
-            raise
+            failed = False
         finally:
             sys.stderr.flush()
-            os.dup2(standard_error, 2)
+            if os.path.sameopenfile(2, held_back.fileno()):
+                os.dup2(standard_error, 2)
+                if failed:
+                    held_back.seek(0)
+                    os.write(2, held_back.read())
             os.close(standard_error)

@@ -1,6 +1,7 @@
 """Progress output of training: updates per second and the time left."""
 
 import contextlib
+import shutil
 import sys
 import threading
 import time
@@ -59,7 +60,9 @@ class Progress:
     def replace(self, line: str) -> None:
         """Write a line that the next one replaces on a terminal; elsewhere, act as `say`."""
         if self.terminal:
-            self._write(f"{_CLEAR}{line}", True)
+            # A line that is wider than the terminal could not be replaced.
+            width = shutil.get_terminal_size().columns - 1
+            self._write(f"{_CLEAR}{line[:width]}", True)
         else:
             self.say(line)
 
