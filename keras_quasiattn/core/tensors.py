@@ -144,6 +144,6 @@ def per_position(x: Tensor, kernel: Any) -> Tensor:
 
     Heads (..., N, L, H) with a kernel (H, N) give (..., N, L), and (..., L, H) with (H,) (..., L).
     """
-    kernel = ops.convert_to_tensor(kernel)
-    equation = "...nlh,hn->...nl" if len(kernel.shape) == 2 else "...lh,h->...l"
-    return ops.einsum(equation, ops.cast(x, kernel.dtype), kernel)
+    # Not einsum, where LiteRT's converter takes an unknown L for 1, nor `ops.matmul`: see above.
+    columns = ops.expand_dims(ops.transpose(kernel), -1)  # (N, H, 1) or (H, 1)
+    return ops.squeeze(ops.cast(x, columns.dtype) @ columns, -1)

@@ -1,4 +1,4 @@
-"""A product with weights: values and gradients at every rank, and the gradient's memory."""
+"""A product with weights: values, gradients at every rank and their memory, and LiteRT."""
 
 import keras
 import numpy as np
@@ -6,7 +6,7 @@ import pytest
 from tools import run_with_gradients
 
 from keras_quasiattn import layers
-from keras_quasiattn.core.tensors import project
+from keras_quasiattn.core.tensors import per_position, project
 
 RANDOM = np.random.default_rng(0)
 
@@ -62,3 +62,21 @@ def test_no_gradient_holds_an_outer_product_at_every_position(made, inputs):
     largest = max(shape.num_elements() for shape in shapes if shape.is_fully_defined())
     assert 2 * 30 * 32 <= largest <= 2 * 30 * 4 * 32
     assert all(shape.rank is None or shape.rank < 4 for shape in shapes)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="the converter's fault")
+@pytest.mark.parametrize(("heads", "kernel"), [((2,), (4, 2)), ((), (4,))], ids=["heads", "none"])
+def test_litert_keeps_the_length_of_one_number_per_position(heads, kernel):
+    # An einsum got the length 1: gated, forgetting and context-guided attention failed there.
+    interpreter = pytest.importorskip("ai_edge_litert.interpreter", reason="extra litert")
+    import tensorflow as tf
+
+    weights = RANDOM.normal(size=kernel).astype("float32")
+    spec = tf.TensorSpec((None, *heads, None, 4), "float32", name="x")
+    graph = tf.function(lambda x: tf.sigmoid(per_position(x, weights)), input_signature=[spec])
+    traced, owner = graph.get_concrete_function(), tf.Module()
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([traced], owner)
+    converted = interpreter.Interpreter(model_content=converter.convert())
+    x = RANDOM.normal(size=(2, *heads, 5, 4)).astype("float32")
+    (answer,) = converted.get_signature_runner()(x=x).values()
+    np.testing.assert_allclose(answer, graph(x), rtol=1e-5)
