@@ -9,13 +9,15 @@ from keras_quasiattn.lab.tasks import get
 RATE = "training.learning_rate"
 
 
-def table(grid, seeds=2):
+def table(grid, seeds=2, split="test"):
     rows = [
         Row(name, "classify", "letters", "transformer", {"model.attention": name})
         for name in ("softmax", "relu")
     ]
     figures = {"accuracy": Figure("accuracy")}
-    return Table("t", "T", rows, Path("r.jsonl"), figures, grid, "accuracy", seeds=seeds)
+    return Table(
+        "t", "T", rows, Path("r.jsonl"), figures, grid, "accuracy", seeds=seeds, split=split
+    )
 
 
 def plan(made, records=()):
@@ -85,3 +87,13 @@ def test_a_failed_rate_is_not_chosen_and_a_failed_seed_is_told():
     assert made.chosen(made.rows[0]) == {RATE: 0.01}
     assert made.errors(made.rows[0]) == {} and made.errors(made.rows[1]) == {1: "it broke"}
     assert list(made.records(made.rows[1])) == [0]
+
+
+def test_further_seeds_of_the_chosen_rate_changed_the_choice():
+    made = plan(table({RATE: [0.001, 0.01]}, split="validation"))
+    begun = []
+    while (run := made.next()) is not None:
+        begun.append(run.path.name)
+        first = 0.8 if "0.001" in run.path.name else 0.7
+        made.done(run, record(run, first if run.seed == 0 else 0.1))
+    assert begun[4:] == ["softmax-0.001-1", "relu-0.001-1"]

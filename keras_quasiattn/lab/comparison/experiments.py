@@ -180,19 +180,26 @@ class Table:
     ) -> dict[str, Any] | None:
         """Return the combination with the best mean over a row's validation runs; {} without grid.
 
-        The first combination wins ties. `failed` are combinations whose runs failed; if all did,
-        the first is returned. None means that a combination has no run yet.
+        Only seeds that all combinations have count: further ones, which a table of validation data
+        has at the chosen combination, must not change the choice. The first combination wins ties.
+        `failed` are combinations whose runs failed; if all did, the first is returned. None means
+        that a combination has no run yet.
         """
         points = [point for point in self.points() if point not in failed] or self.points()[:1]
         if len(points) == 1:
             return points[0]
-        means = []
+        figures = []  # of each combination, by seed
         for point in points:
-            runs = found.get(row.with_settings(point).key("validation"), {}).values()
-            figures = [run[self.choose] for run in runs if self.choose in run]
-            if not figures:
-                return None
-            mean = Figure(self.choose).sign * statistics.fmean(figures)
+            runs = found.get(row.with_settings(point).key("validation"), {})
+            figures.append(
+                {seed: run[self.choose] for seed, run in runs.items() if self.choose in run}
+            )
+        shared = set.intersection(*map(set, figures))
+        if not shared:
+            return None
+        means = []
+        for by_seed in figures:
+            mean = Figure(self.choose).sign * statistics.fmean(by_seed[seed] for seed in shared)
             means.append(mean if math.isfinite(mean) else -math.inf)  # training diverged
         return points[means.index(max(means))]
 
