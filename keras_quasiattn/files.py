@@ -18,6 +18,7 @@ from typing import Any, Final
 from keras_quasiattn.errors import FileError, UserError
 
 MANIFEST: Final = "manifest.json"
+LOCK: Final = ".lock"
 _TEMPORARY = ".tmp-"
 # Process id and machine of the writer.
 _WRITER = re.compile(r"\.tmp-(\d+)@(.*?)-")
@@ -212,6 +213,24 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
                 if _is_at(path, file.fileno()) and not path.stat().st_size:
                     path.unlink()
             return
+
+
+@contextlib.contextmanager
+def only_process(folder: Path, work: str) -> Iterator[None]:
+    """Lock a folder for work of one process at a time; a `UserError` if another process is at it.
+
+    The lock ends with the `with` block, or with the process, even if it is killed.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(locked(folder / LOCK, wait=False))
+        except BlockingIOError:
+            raise UserError(
+                f"another process is {work} in {folder}: wait for it or stop it"
+            ) from None
+        except OSError as error:
+            raise FileError(f"cannot write {folder}: {error.strerror}") from error
+        yield
 
 
 def _is_at(path: Path, descriptor: int) -> bool:

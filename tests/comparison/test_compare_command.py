@@ -11,6 +11,7 @@ import tiny_texts
 import warm
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.files import only_process
 from keras_quasiattn.lab.comparison.experiments import read_records
 from keras_quasiattn.lab.training import RunFolder
 
@@ -111,6 +112,17 @@ def test_a_folder_of_another_comparison_names_what_differs(run_cli, tmp_path, mo
         assert code == 1 and f"holds a comparison with {differing}: give the same" in err
 
 
+def test_two_comparisons_in_one_folder_failed_each_others_runs(few_texts, tmp_path):
+    from keras_quasiattn.lab.comparison.of_task import compare_task
+
+    task = tiny_texts.make(few_texts, "transformer")
+    with only_process(tmp_path, "comparing"), pytest.raises(UserError, match="another process is"):
+        compare_task(task, tmp_path, ["softmax"], seeds=1, rates=[0.01], progress=False)
+    (tmp_path / "comparison.jsonl").write_text('{"seed": 0}\n')
+    with pytest.raises(UserError, match="comparison.jsonl, line 1: not a record"):
+        compare_task(task, tmp_path, ["softmax"], seeds=1, rates=[0.01], progress=False)
+
+
 def test_an_interruption_lost_the_costs_measured_before_it(few_texts, tmp_path, monkeypatch):
     from keras_quasiattn.lab.comparison import of_task
 
@@ -125,6 +137,32 @@ def test_an_interruption_lost_the_costs_measured_before_it(few_texts, tmp_path, 
     with pytest.raises(KeyboardInterrupt):
         of_task.compare_task(task, tmp_path / "compared", ["relu"], progress=False)
     assert json.loads((tmp_path / "compared" / "costs.json").read_text()) == {"softmax": cost}
+
+
+class _Trained:
+    """Stands in for the engine: seed 4 has the least loss, seed 3 the best accuracy anywhere."""
+
+    losses, accuracies = {3: (0.7, 2.0), 4: (0.6, 2.0)}, {3: (0.5, 0.9), 4: (0.5, 0.5)}
+
+    def __init__(self, plans, *_, **__):
+        (self.plan,) = plans
+
+    def run(self):
+        while (job := self.plan.next()) is not None:
+            job.path.mkdir(parents=True, exist_ok=True)
+            both = zip(self.losses[job.seed], self.accuracies[job.seed], strict=True)
+            rows = [{"loss": loss, "accuracy": accuracy} for loss, accuracy in both]
+            self.plan.done(job, {"seed": job.seed, "accuracy": 0.5, "validation": rows})
+
+
+def test_the_best_run_was_that_of_a_checkpoint_that_was_not_kept(few_texts, tmp_path, monkeypatch):
+    from keras_quasiattn.lab.comparison import of_task
+
+    monkeypatch.setattr(of_task, "Engine", _Trained)
+    monkeypatch.setattr(of_task, "run_jobs", lambda *_, **__: None)
+    task = tiny_texts.make(few_texts, "transformer", training__select="loss")
+    of_task.compare_task(task, tmp_path / "two", [], seeds=2, rates=[0.01], progress=False)
+    assert (tmp_path / "two" / "best").readlink().name == "softmax-0.01-seed4"
 
 
 def test_the_values_of_an_option_need_not_repeat_it():

@@ -14,10 +14,10 @@ from keras_quasiattn.lab.comparison.experiments import (
     Record,
     Row,
     Table,
-    read_records,
 )
 from keras_quasiattn.lab.comparison.jobs import do
 from keras_quasiattn.lab.comparison.plan import Job, Plan, Point
+from keras_quasiattn.lab.comparison.tables import checked_records
 from keras_quasiattn.lab.comparison.workers import MEMORY, Failed, Lost, run_jobs
 from keras_quasiattn.lab.tasks.preset import SPLITS
 from keras_quasiattn.lab.training import RunFolder, append_result
@@ -147,7 +147,7 @@ def train_tables(
             )
         if vectors is None and any(row.model and row.wants_vectors for row in table.rows):
             raise UserError(f"the models of table {table.name!r} read words: add --vectors FILE")
-    records = {file: read_records(file) for file in {table.records for table in tables}}
+    records = {file: checked_records(file) for file in {table.records for table in tables}}
 
     def path_of(row: Row, point: Point, seed: int) -> Path:
         return runs / row.with_settings(point).run(seed)

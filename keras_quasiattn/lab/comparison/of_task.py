@@ -1,22 +1,25 @@
 """Compare attentions on a task."""
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.files import begin, read_json, write, write_json
+from keras_quasiattn.files import begin, only_process, read_json, write, write_json
 from keras_quasiattn.lab.comparison.compared import Comparison, Entry, side_by_side
 from keras_quasiattn.lab.comparison.engine import Engine, usual_processes
-from keras_quasiattn.lab.comparison.experiments import Figure, Row, Table, read_records
+from keras_quasiattn.lab.comparison.experiments import Figure, Row, Table
 from keras_quasiattn.lab.comparison.jobs import do, read_items, write_items
 from keras_quasiattn.lab.comparison.plan import Job, Plan, Point
+from keras_quasiattn.lab.comparison.tables import checked_records
 from keras_quasiattn.lab.comparison.workers import Failed, Lost, run_jobs
 from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.tasks.attention_options import BASELINE, models_with_attention
 from keras_quasiattn.lab.training.progress import Progress
+from keras_quasiattn.lab.training.selection import judged_by
 
 _ABOUT, _RECORDS, _COSTS, _SIMPLE = "compared.json", "comparison.jsonl", "costs.json", "simple.json"
 _RATE = "training.learning_rate"
@@ -42,8 +45,8 @@ def compare_task(
     interruption, the same call continues; with more seeds, rates or attentions it adds runs.
 
     The folder then holds `comparison.md`, `comparison.html`, `comparison.jsonl` (one record per
-    run), `best` (a link to the run of the best attention with the best validation metric), `runs`,
-    and `items` (the scores of the test items).
+    run), `best` (a link to the run of the best attention with the best validation metric, the one
+    that chose its checkpoint), `runs`, and `items` (the scores of the test items).
     """
     folder = Path(folder)
     for what, number in (("seeds", seeds), ("processes", processes)):
@@ -83,7 +86,7 @@ def compare_task(
         limit=limit,
         policy=policy,
     )
-    with Progress(progress) as shown:
+    with only_process(folder, "comparing"), Progress(progress) as shown:
         shown.say(*(task.remarks() if shown.shown else ()))
         work = _Work(task, table, folder, processes or usual_processes(), shown, command)
         work.measure_costs()
@@ -132,7 +135,7 @@ class _Work:
             command=tuple(command),
             assets=_written_assets(task, folder / "assets"),
         )
-        self._plan = Plan(table, read_records(table.records), self._path, like=self._like)
+        self._plan = Plan(table, checked_records(table.records), self._path, like=self._like)
 
     def _path(self, row: Row, point: Point, seed: int) -> Path:
         values = [row.name, *map(str, point.values()), f"seed{seed}"]
@@ -281,16 +284,20 @@ class _Work:
             texts["comparison.html"] = comparison.to_html()
         except UserError as error:
             self._shown.say(f"no page: {error}")
-        for name, text in texts.items():
-            write(self._folder / name, text)
+        for file, text in texts.items():
+            write(self._folder / file, text)
         if (entry := comparison.best) is None:
             return
         row = next(row for row in self._plan.rows if row.name == entry.name)
 
+        settings = self._task.options.training
+        name, direction = judged_by(settings)
+        sign = 1 if direction == "max" else -1
+
         def validated(seed: int) -> float:
             rows = self._plan.records(row)[seed].get("validation", [])
-            figures = [one[self._task.figure] for one in rows if self._task.figure in one]
-            return Figure(self._task.figure).sign * max(figures, default=0.0)
+            figures = [sign * one[name] for one in rows if name in one]
+            return max(figures[-1:] if settings.select == "last" else figures, default=-math.inf)
 
         run = self._plan.run_of(row, max(sorted(entry.figures), key=validated))
         link = self._folder / ".best"

@@ -63,11 +63,12 @@ class Recorded:
     """The records of a results file and of the `baselines.jsonl` in its folder."""
 
     def __init__(self, file: Path) -> None:
-        self.found: Mapping[Key, Mapping[int, Record]] = by_key(_checked(file, _OF_RUNS))
-        self.baselines = _checked(file.parent / "baselines.jsonl", _OF_BASELINES)
+        self.found: Mapping[Key, Mapping[int, Record]] = by_key(checked_records(file))
+        self.baselines = checked_records(file.parent / "baselines.jsonl", _OF_BASELINES)
 
 
-def _checked(file: Path, known: Mapping[str, type]) -> Sequence[Record]:
+def checked_records(file: Path, known: Mapping[str, type] = _OF_RUNS) -> Sequence[Record]:
+    """Return the records of a results file, by default of runs; the error names a wrong line."""
     records = read_records(file)
     for number, record in enumerate(records, 1):
         wrong = [name for name, kind in known.items() if type(record.get(name)) is not kind]

@@ -14,13 +14,14 @@ import tensorflow as tf
 from keras_quasiattn._version import __version__
 from keras_quasiattn.errors import FileError, UserError
 from keras_quasiattn.files import (
+    LOCK,
     MANIFEST,
     atomic_file,
     check_hashes,
     hashes,
     is_stale,
     is_temporary,
-    locked,
+    only_process,
     read_json,
     read_json_lines,
     rewrite,
@@ -31,8 +32,6 @@ from keras_quasiattn.files import (
 from keras_quasiattn.lab import tasks
 from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.training.config import CONFIG, FORMAT, flat, identity, read_config
-
-LOCK = ".lock"
 
 # The options that may change in an existing run.
 LENGTH = ("training.steps", "training.passes")
@@ -314,16 +313,11 @@ class RunFolder:
         The lock ends with the `with` block, or with the process, even if it is killed.
         """
         path = Path(path)
-        with contextlib.ExitStack() as stack:
+        with only_process(path, "training"):
             try:
-                stack.enter_context(locked(path / LOCK, wait=False))
                 for entry in (*path.glob("*"), *path.glob("checkpoints/*")):
                     if is_stale(entry):
                         entry.unlink()
-            except BlockingIOError:
-                raise UserError(
-                    f"another process is training in {path}: wait for it or stop it"
-                ) from None
             except OSError as error:
                 raise FileError(f"cannot write {path}: {error.strerror}") from error
             yield

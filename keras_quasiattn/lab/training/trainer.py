@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from keras_quasiattn.attention.coda.calibration import calibrate_attention, can_be_calibrated
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.files import no_empty_folder
+from keras_quasiattn.files import LOCK, no_empty_folder
 from keras_quasiattn.lab.data.batches import untuned
 from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.training.attention_summaries import AttentionSummaries
@@ -23,7 +23,7 @@ from keras_quasiattn.lab.training.replicas import (
     fit_among_workers,
     offset_replica_seeds,
 )
-from keras_quasiattn.lab.training.run_folder import LOCK, RunFolder
+from keras_quasiattn.lab.training.run_folder import RunFolder
 from keras_quasiattn.lab.training.selection import check_selection, early_end, is_over
 from keras_quasiattn.lab.training.strategy import Workers, dtype_policy, make_strategy
 

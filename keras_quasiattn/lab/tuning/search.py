@@ -17,7 +17,7 @@ import keras_tuner
 
 from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.errors import FileError, UserError
-from keras_quasiattn.files import atomic_file, atomic_folder, begin, write
+from keras_quasiattn.files import atomic_file, atomic_folder, begin, only_process, write
 from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.tasks.attention_options import BASELINE
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER
@@ -133,7 +133,9 @@ def search(
         max_consecutive_failed_trials=sys.maxsize,
     )
     oracle.verbose = 0
-    with Progress(progress) as shown:
+    shared = all(os.environ.get(name) for name in _CLUSTER)
+    alone = contextlib.nullcontext() if shared else only_process(path, "searching")
+    with alone, Progress(progress) as shown:
         shown.say(*(task.remarks() if shown.shown else ()))
         with contextlib.redirect_stdout(io.StringIO()):  # KerasTuner prints what it reloads
             fixed = {"policy": policy, "progress": False, "command": command}
@@ -276,7 +278,12 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
             overrides["training.steps"] = min(steps, settings.steps)
             overrides["training.passes"] = None
         if fold is not None:
-            overrides |= {"data.validation_share": 1 / self._folds, "data.validation_fold": fold}
+            data = self._task.options.data
+            # A test split that is held out has the end of the texts' hashes; the folds share the
+            # rest.
+            for_test = 0.0 if data.get("test") else data.get("test_share", 0.0)
+            share = (1 - for_test) / self._folds
+            overrides |= {"data.validation_share": share, "data.validation_fold": fold}
         config = {**self._task.config(), "options": overrides}
         return type(self._task).from_config(config, self._task.data_dir)
 

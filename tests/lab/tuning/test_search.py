@@ -11,6 +11,7 @@ import tiny_texts
 from trainings import Trainings
 
 from keras_quasiattn.errors import FileError, UserError
+from keras_quasiattn.files import only_process
 from keras_quasiattn.lab.tasks import get
 from keras_quasiattn.lab.training import RunFolder
 from keras_quasiattn.lab.training.config import METHODS
@@ -176,6 +177,32 @@ def test_folder_of_another_search(task, trainings, tmp_path):
     (tmp_path / "other" / "mine.txt").touch()
     with pytest.raises(UserError, match="holds other files but no search"):
         search(task, SPACE, tmp_path / "other", trials=1, progress=False)
+
+
+def test_a_second_search_in_the_folder_failed_the_trials_of_the_first(task, trainings, tmp_path):
+    with only_process(tmp_path, "searching"), pytest.raises(UserError, match="another process is"):
+        search(task, SPACE, tmp_path, trials=1, progress=False)
+    assert not trainings.asked
+
+
+def test_folds_left_no_text_where_a_test_split_is_held_out(texts, trainings, tmp_path):
+    shares = {"data__test": "", "data__test_share": 0.25}
+    task = tiny_texts.make(texts, "bilstm_none", training__select="accuracy", **shares)
+    held_out: list[set[bytes]] = []
+
+    def figure(options):
+        made = type(task).from_config({**task.config(), "options": options}, task.data_dir)
+        splits = made._data.splits
+        held_out.append(set(splits["validation"].texts.tolist()))
+        assert not held_out[-1] & set(splits["test"].texts.tolist())
+        return 0.5
+
+    trainings.figure = figure
+    search(task, {"model.units": [4, 8]}, tmp_path / "search", trials=1, folds=4, progress=False)
+    *folds, _ = held_out
+    whole = task._data.splits
+    rest = set(whole["train"].texts.tolist()) | set(whole["validation"].texts.tolist())
+    assert len(folds) == 4 and set().union(*folds) == rest
 
 
 def test_data_that_cannot_be_had_bind_no_folder(tmp_path):
