@@ -187,6 +187,8 @@ def rewrite(path: Path, change: Callable[[str], str]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with locked(path):
             write(path, change(path.read_text(encoding="utf-8")))
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8 at byte {error.start}: repair or move it") from None
     except OSError as error:
         raise FileError(f"cannot write {path}: {error.strerror or error}") from error
 

@@ -92,3 +92,15 @@ def test_a_folder_of_hugging_faces_transformers_is_the_same_encoder(place, texts
         found.append([ids, *model.encoder.get_weights()])
     for of_place, of_folder in zip(*found, strict=True):
         np.testing.assert_array_equal(of_place, of_folder)
+
+
+def test_a_run_that_was_killed_among_its_assets_was_called_damaged(place, texts_data, tmp_path):
+    task = tiny_encoder.make(texts_data, "classify", place)
+    task.prepare()
+    run = RunFolder.create(tmp_path / "run", task, options={})
+    for name, content in task.assets().items():
+        (run.path / name).write_bytes(content)
+        again = tiny_encoder.make(texts_data, "classify", place)
+        again.resume(run.path)
+        again.prepare()
+        assert again.assets() == task.assets()

@@ -119,3 +119,15 @@ def test_a_finished_run_from_before_answers_goes_on_and_is_exported_as_it_was(
     for one, other in zip(expected, served, strict=True):
         assert one["tokens"] == [token for token in other["tokens"] if token]
         np.testing.assert_allclose(one["probabilities"], other["probabilities"], rtol=1e-5)
+
+
+def test_a_run_that_was_killed_among_its_assets_became_one_of_version_1(data, tmp_path):
+    task = tiny_texts.make(data, data__min_count=1)
+    task.prepare()
+    run = RunFolder.create(tmp_path / "run", task, options={})
+    for name, content in task.assets().items():
+        (run.path / name).write_bytes(content)
+        again = tiny_texts.make(data, data__min_count=1)
+        again.resume(run.path)
+        again.prepare()
+        assert words_of(again) == READ

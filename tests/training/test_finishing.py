@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tiny_texts
 import toy_task
 
 from keras_quasiattn.errors import UserError
@@ -9,6 +10,11 @@ from keras_quasiattn.lab.training import RunFolder, finish, train
 from keras_quasiattn.lab.training.attention_summaries import read_attention
 from keras_quasiattn.lab.training.checkpoints import CheckpointCallback, Checkpoints
 
+# Two updates in a pass, without a minimum.
+SHORT = {
+    **{"training__steps": 2, "training__checkpoint_every": 1, "training__warmup_steps": 0},
+    **{"training__batch_size": 18, "training__patience": None, "model__units": 4},
+}
 OPTIONS = {"training__average_checkpoints": 2, "model__batch_normalization": False}
 
 
@@ -174,3 +180,16 @@ def test_a_failed_start_left_an_empty_folder(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         train(made(tmp_path, 8), tmp_path / "there", progress=False)
     assert [entry.name for entry in tmp_path.iterdir()] == ["there"]
+
+
+def test_fewer_passes_than_trained_made_a_model_of_more(tmp_path):
+    def task(passes):
+        return tiny_texts.make(tmp_path, "bilstm_none", **SHORT, training__passes=passes)
+
+    tiny_texts.files(tmp_path, train=40)
+    run = train(task(4), tmp_path / "run", progress=False)
+    model, reached = run.model_file.read_bytes(), run.history()[-1]["step"]
+    with pytest.raises(UserError, match=f"passes is 1, .* updates, but .* has trained {reached}"):
+        train(task(1), run.path, progress=False)
+    again = RunFolder.open(run.path, finished=True)
+    assert again.length["training.passes"] == 4 and again.model_file.read_bytes() == model

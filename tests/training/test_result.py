@@ -67,3 +67,18 @@ def test_results_file_that_cannot_be_written_keeps_its_rows(tmp_path):
     with pytest.raises(UserError, match="cannot write"):
         append_result(tmp_path / "file" / "results.jsonl", {})
     assert (tmp_path / "file").read_text() == "rows"
+
+
+def test_a_row_was_joined_to_a_line_without_an_end(tmp_path):
+    file = tmp_path / "results.jsonl"
+    file.write_text('{"seed": 1}')
+    append_result(file, {"seed": 2})
+    assert [json.loads(line)["seed"] for line in file.read_text().splitlines()] == [1, 2]
+
+
+def test_a_results_file_that_is_not_utf_8_is_named_and_kept(tmp_path):
+    file = tmp_path / "results.jsonl"
+    file.write_bytes(b'{"note": "\xe9"}\n')
+    with pytest.raises(UserError, match="results.jsonl is not UTF-8 at byte 10: repair or move it"):
+        append_result(file, {})
+    assert file.read_bytes() == b'{"note": "\xe9"}\n'

@@ -193,10 +193,11 @@ class EncoderReading(VocabularyTask):
     def assets(self) -> dict[str, bytes]:
         """Return the encoder's configuration and pieces, and the class names."""
         merges = "".join(f"{merge}\n" for merge in self._merges).encode()
+        # The encoder's file comes last: `resume` takes it for a sign that the others are there.
         return {
             **super().assets(),
-            ENCODER_FILE: self.encoder.content(),
             **({_MERGES: merges} if self.encoder.byte_pairs else {}),
+            ENCODER_FILE: self.encoder.content(),
         }
 
     def resume(self, folder: Path) -> None:

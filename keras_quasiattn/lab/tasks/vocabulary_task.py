@@ -188,12 +188,13 @@ class VocabularyTask(Task):
         return {"version": data.version, **({"note": note} if note else {})}
 
     def assets(self) -> dict[str, bytes]:
-        """Return the vocabulary, the class names and the version of the text processing."""
+        """Return the version of the text processing, the vocabulary and the class names."""
         version = f"{json.dumps({'version': self._text_version})}\n".encode()
+        # The version comes first: `resume` takes a vocabulary without one for version 1.
         return {
+            **({} if self._text_version == 1 else {_TEXT: version}),
             VOCABULARY_FILE: vocabulary_text(self._vocabulary).encode(),
             _CLASSES: f"{json.dumps(self._classes)}\n".encode(),
-            **({} if self._text_version == 1 else {_TEXT: version}),
         }
 
     @property

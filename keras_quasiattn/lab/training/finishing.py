@@ -135,13 +135,19 @@ def reopen(folder: RunFolder, task: Task) -> None:
 
     The checkpoint of the finished model stays, so `finish` can recreate the model.
     """
-    asked, training = _asked(task), task.options.training
+    asked = _asked(task)
     reached = max((row["step"] for row in folder.history()), default=0)
-    if asked != folder.length and training.passes is None and training.steps < reached:
-        raise UserError(
-            f"training.steps is {training.steps}, but {folder.path} has trained {reached}: "
-            f"it must be at least that, or end the run with: quasiattn finish {folder.path}"
-        )
+    if asked != folder.length:
+        task.prepare()  # the number of updates in some passes follows from the data
+        steps, passes = task.training_settings.steps, task.options.training.passes
+        if steps < reached:
+            given = (
+                f"steps is {steps}" if passes is None else f"passes is {passes}, {steps} updates"
+            )
+            raise UserError(
+                f"training.{given}, but {folder.path} has trained {reached}: "
+                f"it must be at least that, or end the run with: quasiattn finish {folder.path}"
+            )
     if folder.finished:
         # Check everything that may fail before the finished model is removed.
         task.prepare()
@@ -238,4 +244,9 @@ def append_result(file: str | Path, row: Mapping[str, Any]) -> None:
     Raises:
         UserError: the file cannot be written.
     """
-    rewrite(Path(file), lambda rows: f"{rows}{json.dumps(dict(row))}\n")
+
+    def with_row(rows: str) -> str:
+        end = "" if not rows or rows.endswith("\n") else "\n"  # an editor may have left none
+        return f"{rows}{end}{json.dumps(dict(row))}\n"
+
+    rewrite(Path(file), with_row)
