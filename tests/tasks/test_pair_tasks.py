@@ -1,9 +1,11 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 import tiny_pairs
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.data import TextPairs
 from keras_quasiattn.lab.tasks import get, pair_presets
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER
 from keras_quasiattn.lab.training import RunFolder, train
@@ -135,7 +137,27 @@ def test_an_answer_has_the_candidates_best_first(rank):
     assert answer["scores"] == sorted(answer["scores"], reverse=True)
     assert answer["ranked"][-1] == "" and answer["scores"][-1] == 0
     (one,) = task.predict(model, ["the cat\ta dog"])
-    assert one["places"] == [0]
+    assert one["places"] == [0] and task.predict(model, []) == []
+
+
+def test_candidates_of_a_sure_model_kept_their_order(rank):
+    """In float32, the probability of every logit above 17 is 1."""
+    task, _ = rank
+    scores = {"dog": 20.0, "hen": 40.0, "cat": 30.0}
+    ids = {word: task.tokenizer.vocabulary.index(word) for word in scores}
+
+    def model(inputs, training):
+        word = inputs["second"][:, -1]
+        margin = sum(tf.where(word == ids[one], score, 0.0) for one, score in scores.items())
+        return tf.stack([tf.zeros_like(margin), margin], axis=1)
+
+    (answer,) = task.predict(model, ["who ?\tdog\then\tcat"])
+    assert answer["ranked"] == ["hen", "cat", "dog"] and answer["scores"] == [1.0, 1.0, 1.0]
+    chosen = TextPairs(
+        *(np.array([one] * 3, object) for one in (b"who ?", b"")), np.array([0, 1, 0]), np.zeros(3)
+    )
+    logits = np.array([[0.0, 20], [0.0, 40], [0.0, 30]], "float32")
+    assert [one.right for one in task._judged(chosen, logits)] == [True]
 
 
 @pytest.mark.parametrize(

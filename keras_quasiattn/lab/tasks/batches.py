@@ -66,7 +66,7 @@ def joined(*columns: np.ndarray) -> list[str]:
 
 def counted(count: Callable[[tf.Tensor], tf.Tensor], texts: np.ndarray) -> np.ndarray:
     """Apply `count` to texts (N,), at most 1000 at a time, and return the integers, (N,)."""
-    batches = (texts[start : start + 1000] for start in range(0, len(texts), 1000))
+    batches = (texts[start : start + 1000] for start in range(0, max(len(texts), 1), 1000))
     return np.concatenate([count(tf.constant(batch.tolist(), tf.string)) for batch in batches])
 
 

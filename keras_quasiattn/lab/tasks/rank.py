@@ -130,7 +130,7 @@ class Rank(PairTask):
         logits = self._outputs(model, chosen)
         ranked = self._ranked(chosen, logits)
         counts = {"questions": ranked.examples, "pairs": len(chosen)}
-        judged = self._judged(chosen, tf.nn.softmax(logits)[:, 1].numpy())
+        judged = self._judged(chosen, logits)
         return Measured({**ranked.figures, **counts}, ranked.items, judged)
 
     def measure_baselines(
@@ -155,13 +155,14 @@ class Rank(PairTask):
         precisions = average_precisions(chosen.labels, chosen.groups, scores, questions)
         return Measured(figures, precisions)
 
-    def _judged(self, chosen: Any, scores: np.ndarray) -> list[Judged]:
-        """Judge the best candidate of each question that counts."""
+    def _judged(self, chosen: Any, logits: np.ndarray) -> list[Judged]:
+        """Judge the best candidate, by logits (pairs, 2), of each question that counts."""
+        margins, scores = logits[:, 1] - logits[:, 0], tf.nn.softmax(logits)[:, 1].numpy()
         found = []
         for question in np.unique(chosen.groups):
             rows = np.flatnonzero(chosen.groups == question)
             # As in the metrics, ties rank wrong candidates first.
-            rows = rows[np.lexsort((chosen.labels[rows], -scores[rows]))]
+            rows = rows[np.lexsort((chosen.labels[rows], -margins[rows]))]
             right = chosen.labels[rows] == 1
             if not right.any() or (self.options.data["questions"] == "both" and right.all()):
                 continue
@@ -216,8 +217,10 @@ class Rank(PairTask):
             second = tf.reshape(candidates, (shape[0] * shape[1], shape[2]))  # (B·C, T)
             logits = model(self._argument(first, second), training=False)  # (B·C, 2)
             scores = tf.where(missing, 0.0, tf.reshape(tf.nn.softmax(logits)[:, 1], shape[:2]))
-            # Missing candidates rank after real ones that score 0.
-            places = tf.argsort(tf.where(missing, 1.0, -scores), axis=1, stable=True)
+            # As in the metrics: many candidates of a sure model have the same probability, 1.
+            margins = tf.reshape(logits[:, 1] - logits[:, 0], shape[:2])
+            # Missing candidates rank after all real ones.
+            places = tf.argsort(tf.where(missing, np.inf, -margins), axis=1, stable=True)
             return {"scores": tf.gather(scores, places, batch_dims=1), "places": places}
 
         return order
