@@ -37,6 +37,7 @@ def test_training_on_own_files_said_nothing_of_them(name, tiny_task):
     lines = task.remarks()
     train = task._loaded[0].splits["train"]
     assert lines[0].startswith(f"data: {len(train):,} to train on, ") and "to test" in lines[0]
+    assert "tests" not in train.columns  # of a program; they are no text that the model reads
     for column in train.columns:
         assert any(f"  {column}: " in line and "tokens in the median" in line for line in lines)
     if task.has_classes:

@@ -282,6 +282,8 @@ ARITIES = {
     **dict.fromkeys(("if", "reduce"), 3),
 }
 THOUSAND = "[ range 0 [ * 10 [ * 10 10 ] ] ]"
+_TWICE = "[ dict-insert [ dict-insert [ dict-new int int ] 0 arg1 ] 1 arg1 ]"
+DOUBLED = f"[ reduce {THOUSAND} [ dict-new int int ] [ lambda2 {_TWICE} ] ]"
 
 
 @pytest.mark.parametrize(
@@ -406,6 +408,8 @@ def test_programs_that_fail(program, complaint):
          "nested array"),
         (f"[ reduce {THOUSAND} 0 [ lambda2 [ len [ map {THOUSAND} [ lambda1 arg1 ] ] ] ] ]",
          "steps"),
+        # Each holds the one before it twice, so comparing two of them takes 2^1000 steps.
+        (f"[ == {DOUBLED} {DOUBLED} ]", "a dictionary can only hold .*, not dictionary"),
     ],
 )  # fmt: skip
 def test_programs_without_end_are_given_up_soon(program, complaint):

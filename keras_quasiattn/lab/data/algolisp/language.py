@@ -120,11 +120,11 @@ def check_type(name: Any) -> None:
         )
 
 
-def _check_element(value: Any) -> None:
+def _check_element(value: Any, holder: str = "an array") -> None:
     kind = kind_of(value)
     if kind not in _SCALARS and (kind != "array" or not set(map(kind_of, value)) <= _SCALARS):
         raise ProgramError(
-            "an array can only hold numbers, truth values, strings and arrays of these, "
+            f"{holder} can only hold numbers, truth values, strings and arrays of these, "
             f"not {'nested array' if kind == 'array' else kind}"
         )
 
@@ -199,6 +199,12 @@ def _append(array: list, value: Any) -> list:
     return [*array, value]
 
 
+def _insert(known: Mapping[Any, Any], key: Any, value: Any) -> dict:
+    # Comparing dictionaries that hold each other twice takes steps that nothing counts.
+    _check_element(value, "a dictionary")
+    return {**known, key: value}
+
+
 def _is_prime(number: float) -> bool:
     return number > 1 and all(number % divisor for divisor in _range(2, 1 + math.sqrt(number)))
 
@@ -248,7 +254,7 @@ _DEFINITIONS: Final[dict[str, dict[str, Callable[..., Any]]]] = {
         "contains": lambda array, value: any(are_equal(one, value) for one in array),
     },
     "type, type": {"dict-new": lambda _key, _value: {}},
-    "dictionary, any, any": {"dict-insert": lambda known, key, value: {**known, key: value}},
+    "dictionary, any, any": {"dict-insert": _insert},
     "dictionary": {"dict-keys": lambda dictionary: _sort(tuple(dictionary))},
 }
 
@@ -317,7 +323,7 @@ class Program:
     Python never executes any part of a program as code, and no program can exceed its limits.
     `max_steps` limits the number of calls plus the elements and characters that they take and
     return, and so also limits memory. Functions may be nested 110 deep; integers have at most 4,096
-    bits and ranges 1,000 numbers; arrays hold scalars or arrays of scalars.
+    bits and ranges 1,000 numbers; arrays and dictionaries hold scalars or arrays of scalars.
 
     Args:
         text: tokens separated by spaces.

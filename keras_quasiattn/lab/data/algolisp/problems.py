@@ -99,6 +99,11 @@ class ProgramTexts(ParallelTexts):
     tests: np.ndarray
 
     @property
+    def columns(self) -> dict[str, np.ndarray]:
+        """Return the texts and the programs."""
+        return {"source": self.source, "target": self.target}
+
+    @property
     def split_key(self) -> np.ndarray:
         """The programs, so that a program is held out with all its texts."""
         return self.target
