@@ -12,11 +12,13 @@ from keras_quasiattn.lab.data import (
     questions_from_tfds,
 )
 from keras_quasiattn.lab.data.questions import (
+    Question,
     find_answer,
     read_quasar,
     read_question_lines,
     read_search_qa,
     read_squad,
+    reading_texts,
 )
 from keras_quasiattn.metrics import answer_scores
 
@@ -252,6 +254,10 @@ def test_quasar_t_joins_its_passages_and_finds_the_answer(tmp_path):
         UserError, match="contexts.json, record 1: uid 'other' does not match uid 's3q1'"
     ):
         list(read_quasar(questions, contexts))
+    write(questions, {"question": "Who ?", "answer": "abba"})
+    write(contexts, {"contexts": [[1, "x"]]})
+    with pytest.raises(UserError, match="record 1: uid None does not match uid None"):
+        list(read_quasar(questions, contexts))
 
 
 def search_qa(folder):
@@ -295,3 +301,8 @@ def test_every_corpus_is_built_from_its_files(config, tmp_path):
     assert read.dropped["train"] == (found == "open")
     answer = train.passages[0][train.starts[0] : train.ends[0]].decode().lower()
     assert answer == train.answers[0][0].lower()
+
+
+def test_an_answer_with_a_blank_before_it_lost_its_last_letter():
+    text = reading_texts([Question("1", "what ?", "It is in a", [" in a"], [5])])
+    assert text.passages[0][text.starts[0] : text.ends[0]] == b"in a"

@@ -173,6 +173,8 @@ def _answerable(read: Mapping[str, ReadingTexts], version: str) -> LabelledTextS
 def _span(row: Question) -> tuple[int, int]:
     for answer, start in zip(row.answers, row.starts, strict=True):
         if start >= 0:
+            if row.context.startswith(answer, start):  # with blanks around it
+                start += len(answer) - len(answer.lstrip())
             # Ignoring case, an answer may have more or fewer bytes in the passage.
             found = row.context[start : start + len(answer.strip())]
             first = len(_encoded(row.context[:start]))
@@ -249,7 +251,7 @@ def read_quasar(questions: Path, contexts: Path) -> Iterator[Question]:
                 raise UserError(f"{files[0]} has more records than {files[1]}")
             (number, row), (_, found) = one_row, other_row
             place = f"{contexts}, record {number}"
-            if row.get("uid") != found.get("uid"):
+            if "uid" not in row or row["uid"] != found.get("uid"):
                 raise UserError(
                     f"{place}: uid {found.get('uid')!r} does not match uid {row.get('uid')!r} in "
                     f"{questions}"
