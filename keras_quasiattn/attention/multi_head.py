@@ -28,6 +28,7 @@ from keras_quasiattn.core.masks import (
     check_sequence_mask,
     combine_masks,
     finite_positions,
+    for_all_positions,
     largest,
     make_unknown,
     sliding_window_mask,
@@ -363,13 +364,14 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
         masks = (query_mask, value_mask, key_mask, attention_mask)
         boolean = {id(mask): as_boolean_mask(mask, "mask") for mask in masks}
         query_mask, value_mask, key_mask, attention_mask = (boolean[id(mask)] for mask in masks)
+        query_mask = for_all_positions(query_mask, query)
         axes = self._axes
         lengths = axes.lengths(query), axes.lengths(value)
         bias = None
         if attention_bias is not None:
             bias = axes.pair_bias(attention_bias, query, value, self.num_heads)
         pairs = combine_masks(axes.pair_mask(attention_mask, *lengths), self._window(*lengths))
-        source_mask = combine_masks(value_mask, key_mask)
+        source_mask = for_all_positions(combine_masks(value_mask, key_mask), value)
         given = (query, value, key, query_mask, source_mask)
         hides = hides or use_causal_mask or pairs is not None
         if hides or bias is None:
@@ -599,10 +601,12 @@ class AttentionAxes:
         chosen = sequence_axes
         if axes is not None:
             chosen = tuple(a if a >= 0 else rank - 1 + a for a in axes)
-        if not chosen or any(axis not in sequence_axes for axis in chosen):
+        is_twice = len(set(chosen)) < len(chosen)
+        if not chosen or is_twice or any(axis not in sequence_axes for axis in chosen):
             raise ValueError(
                 "`attention_axes` must lie between the batch axis and the feature axis of the "
-                f"input, so be one or more of {sequence_axes}. Received: attention_axes={axes}"
+                f"input, so be one or more of {sequence_axes}, each once. "
+                f"Received: attention_axes={axes}"
             )
         self.axes = chosen
         self.free_axes = tuple(axis for axis in sequence_axes if axis not in chosen)

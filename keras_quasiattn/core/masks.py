@@ -228,7 +228,16 @@ def sequence_mask(
     if mask is None and reads_implicit:
         mask = getattr(x, "_keras_mask", None)
     check_sequence_mask(mask, name, x, pairs)
-    return as_boolean_mask(mask, name)
+    mask = as_boolean_mask(mask, name)
+    return mask if x is None else for_all_positions(mask, x)
+
+
+def for_all_positions(mask: Tensor | None, x: Tensor) -> Tensor | None:
+    """Return the mask of `x` (B, L, ..., D), with an axis of length 1 repeated to that of `x`."""
+    shape = tuple(x.shape[:-1])
+    if mask is None or all(n != 1 or n == of for n, of in zip(mask.shape, shape, strict=True)):
+        return mask
+    return ops.broadcast_to(mask, ops.shape(x)[:-1])
 
 
 def check_attention_mask(

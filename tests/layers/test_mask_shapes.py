@@ -6,6 +6,7 @@ import pytest
 from cases import CASES, ONE_OF_EACH
 from layer_case import BATCH, FEATURES
 from running import as_tensor, shared_layer
+from tools import to_numpy
 
 from keras_quasiattn import layers
 from keras_quasiattn.layers.base import PairAttention
@@ -44,6 +45,15 @@ def test_a_mask_that_is_not_of_the_positions_was_taken(case):
                     case.run(layer, symbolic, masks)
 
 
+@every_class
+def test_an_axis_of_length_1_did_not_stand_for_all_positions(case):
+    layer, sequences = shared_layer(case), list(map(as_tensor, case.sequences()))
+    short = [np.array([[True], [False], [True]])] * len(sequences)
+    whole = [mask.repeat(x.shape[1], 1) for mask, x in zip(short, sequences, strict=True)]
+    for one, other in zip(*(case.run(layer, sequences, m) for m in (short, whole)), strict=True):
+        np.testing.assert_allclose(to_numpy(one), to_numpy(other), rtol=1e-5, atol=1e-6)
+
+
 B, T, S, N = 3, 5, 7, 2
 WRONG_PAIRS = [(T,), (B, S, T), (B + 1, T, S), (B, N + 1, T, S), (B, N, 1, T, S), (B, S)]
 RIGHT_PAIRS = [(T, S), (B, T, S), (B, N, T, S), (B, 1, S), (B, 1, T, S), (1, 1, T, 1)]
@@ -73,6 +83,19 @@ def test_an_attention_mask_that_is_not_of_the_pairs_was_taken():
         decoder(x, y, decoder_attention_mask=own)
     with pytest.raises(ValueError, match="`decoder_attention_mask` must be boolean.*float32"):
         decoder(x, y, decoder_attention_mask=np.ones((B, T, T), "float32"))
+
+
+@pytest.mark.parametrize("name", ["query_mask", "value_mask", "key_mask"])
+@pytest.mark.parametrize("kind", [layers.MultiHeadSoftmax, layers.MultiHeadCoDA])
+def test_over_several_axes_one_axis_of_length_1_was_an_error(kind, name):
+    options = {"gate_range": "centered"} if kind is layers.MultiHeadCoDA else {}
+    layer, random = kind(N, 4, **options), np.random.default_rng(0)
+    x = random.normal(size=(B, 3, 4, 8)).astype("float32")
+    for shape in ((B, 1, 4), (B, 3, 1)):
+        mask = random.random(shape) < 0.6
+        expected = layer(x, x, **{name: np.broadcast_to(mask, (B, 3, 4))})
+        found = layer(x, x, **{name: mask})
+        np.testing.assert_allclose(to_numpy(found), to_numpy(expected), rtol=1e-5, atol=1e-6)
 
 
 def test_over_several_axes_the_axes_of_the_input_count():

@@ -9,6 +9,7 @@ from drop_in import close
 from layer_case import randomize
 from tools import normal, to_numpy
 
+from keras_quasiattn import layers
 from keras_quasiattn.attention.base import ATTENTIONS
 
 
@@ -64,6 +65,12 @@ def test_a_window_shows_what_is_in_it(name):
     assert not to_numpy(scores)[..., distance >= 3].any()
     _, scores = layer(X, X, use_causal_mask=True, return_attention_scores=True)
     assert not to_numpy(scores)[..., (distance >= 3) | ~TRIANGLE].any()
+
+
+def test_the_same_axis_twice_is_named():
+    x = np.ones((2, 3, 4, 8), "float32")
+    with pytest.raises(ValueError, match=r"`attention_axes` must.*each once.*\(1, -3\)"):
+        layers.MultiHeadSoftmax(2, 4, attention_axes=(1, -3))(x, x)
 
 
 def test_masks_over_axes_count_from_the_batch():
