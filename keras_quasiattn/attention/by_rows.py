@@ -80,6 +80,8 @@ def _tiled(
 
     def by_tile(x: Tensor) -> Tensor:
         """Split x into tiles: (..., T, n) → (count, ..., rows, n)."""
+        if x.shape[-2] is None:  # this length may turn out to be 1
+            x = ops.broadcast_to(x, (*ops.shape(x)[:-2], length, ops.shape(x)[-1]))
         x = pad_axis(x, len(x.shape) - 2, count * rows)
         *leading, _, last = ops.shape(x)
         x = ops.reshape(x, (*leading, count, rows, last))

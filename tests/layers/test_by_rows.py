@@ -120,3 +120,23 @@ def test_a_graph_of_unknown_lengths_finds_out(tiles):
 
     for one, other in zip(run(QUERY, VALUE), expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="has graphs of unknown sizes")
+@pytest.mark.parametrize("name,given", [("attention_mask", MASK[:, :1]), ("attention_bias", BIAS)])
+def test_one_row_for_all_queries_in_a_graph_of_unknown_lengths_was_that_of_the_first(
+    name, given, tiles
+):
+    import tensorflow as tf
+
+    layer, given = made("softmax"), given[:, :1]
+    expected = to_numpy(layer(QUERY, VALUE, **{name: given}))
+    tiles(rows=4)
+    unknown = [tf.TensorSpec((None, None, 6))] * 2
+    unknown.append(tf.TensorSpec((None, None, None), given.dtype))
+
+    @tf.function(input_signature=unknown)
+    def run(query, value, pairs):
+        return layer(query, value, training=True, **{name: pairs})
+
+    np.testing.assert_allclose(run(QUERY, VALUE, given), expected, rtol=2e-4, atol=2e-5)
