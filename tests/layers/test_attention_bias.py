@@ -183,3 +183,30 @@ def test_a_model_with_a_learned_bias_trains_and_is_saved_and_exported(tmp_path):
         for length in (T, 1, S):
             x = normal(B, length, 8, seed=length)
             np.testing.assert_allclose(exported.serve(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "torch", reason="traces and transforms of PyTorch")
+@pytest.mark.parametrize("kind", [layers.MultiHeadSoftmax, layers.MultiHeadCoDA])
+def test_a_trace_kept_whether_its_first_bias_hid_pairs_and_vmap_failed(kind):
+    import torch
+
+    layer, x = kind(2, 4), torch.randn(2, 5, 8)
+    biases = torch.zeros(2, 1, 5, 5)
+    biases[1, ..., 3:] = -torch.inf
+    expected = torch.cat([layer(x, x, attention_bias=one) for one in biases])
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = layer
+
+        def forward(self, x, bias):
+            return self.layer(x, x, attention_bias=bias)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of sizes, which a trace fixes
+        traced = torch.jit.trace(Model(), (x, biases[0]), check_trace=False)
+    found = torch.cat([traced(x, one) for one in biases])
+    torch.testing.assert_close(found, expected)
+    mapped = torch.func.vmap(lambda one: layer(x, x, attention_bias=one))(biases)
+    torch.testing.assert_close(mapped.flatten(0, 1), expected)

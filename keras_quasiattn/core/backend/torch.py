@@ -145,12 +145,14 @@ def obstacle_to_loops(x: Tensor, features: int) -> str | None:
 def keeps_loops(training: Callable[[], bool]) -> bool:
     """Return True unless `torch.func` transforms the call, which it cannot do with loops.
 
-    A graph that `torch.compile` makes stays in this process. PyTorch has no public way to detect a
-    transform.
+    A graph that `torch.compile` makes stays in this process.
     """
-    if torch.compiler.is_compiling():
-        return True
-    return torch._C._functorch.maybe_current_level() is None
+    return torch.compiler.is_compiling() or not _is_transformed()
+
+
+def _is_transformed() -> bool:
+    # PyTorch has no public way to detect a transform.
+    return torch._C._functorch.maybe_current_level() is not None
 
 
 def known_content(x: Tensor) -> np.ndarray | None:
@@ -162,8 +164,9 @@ def known_content(x: Tensor) -> np.ndarray | None:
 
 
 def may_branch(x: Tensor) -> bool:
-    """Return whether the content can be read without waiting for a device or a trace."""
-    return x.device.type == "cpu" and not torch.compiler.is_compiling()
+    """Return whether the content can be read here and now: on the CPU, and not traced."""
+    is_traced = torch.compiler.is_compiling() or torch.jit.is_tracing() or _is_transformed()
+    return x.device.type == "cpu" and not is_traced
 
 
 def needs_static_shapes(x: Tensor) -> bool:
