@@ -18,6 +18,7 @@ from keras_quasiattn.core.backend import (
     with_gradient,
 )
 from keras_quasiattn.core.compiled.choice import by_amount, loops_may_run
+from keras_quasiattn.core.masks import finite_positions, zero_padding
 from keras_quasiattn.core.tensors import (
     are_few,
     as_dtype,
@@ -295,6 +296,8 @@ class DistanceTiles:
         count = maximum(ops.sum(real, axis=1, keepdims=True), ops.cast(1, x.dtype))
         # (B, 1, F): the mean of the real keys.
         shift = ops.sum(y * real, axis=1, keepdims=True) / count
+        # NaN or infinity in a key must not reach the distances of the others.
+        shift = zero_padding(shift, finite_positions(shift))
         self.features = x.shape[-1]
         # Compare the original values: a compiler may round the mean in two ways.
         self.given_x, self.given_y = pad_features(x), pad_features(y)

@@ -138,16 +138,17 @@ class DistanceCall(Call):
         """
         x, y, weights = arrays
         rows, columns = _padded(x, ROWS), _padded(y, LANES)
-        of_rows, parts = np.zeros_like(rows), []
+        of_rows, parts = np.zeros_like(rows), {}
 
         def share(first: int, count: int) -> None:
             factors, own = np.zeros((ROWS, columns.shape[1]), x.dtype), np.zeros_like(columns)
             _LOOPS[2](rows, columns, read_only(upstreams[0]), first, count, factors, of_rows, own)
-            parts.append(own)
+            parts[first] = own
 
         spread(share, rows.shape[0] * rows.shape[1] // ROWS)
         of_x = of_rows[:, : x.shape[1], : x.shape[2]]
-        of_y = np.sum(parts, axis=0)[:, : y.shape[1], : y.shape[2]]
+        # In the order of the shares, not in which they end: the sum depends on it.
+        of_y = sum(parts[first] for first in sorted(parts))[:, : y.shape[1], : y.shape[2]]
         shift = _shift(y)
         of_weights = ((x - shift) * of_x).sum(1, keepdims=True)
         of_weights += ((y - shift) * of_y).sum(1, keepdims=True)

@@ -166,9 +166,25 @@ def test_nan_in_a_position_stays_there(both):
     x, y = normals(2, 5, 8), normals(2, 9, 8, seed=1)
     y[0, 3, 2] = x[1, 2, 5] = np.nan
     weights = normals(8, seed=2)
-    found = both(lambda: to_numpy(ops.pairwise_l1(x, y, weights)))[1]
     expected = to_numpy(ops.pairwise_l1(x, y, weights, implementation="reference"))
-    near(found, expected)
+    for found in both(lambda: to_numpy(ops.pairwise_l1(x, y, weights))):
+        near(found, expected)
+
+
+def test_a_gradient_depended_on_which_thread_ended_first():
+    from keras_quasiattn.core.l1_loops import DistanceCall
+
+    x, y, upstream = normals(1, 24, 8), normals(1, 9, 8, seed=1), normals(1, 24, 9, seed=2)
+    scales = np.exp(10 * normals(1, 24, 1, seed=3))  # so that the order of a sum changes it
+    found = []
+    for order in ([0, 1, 2], [1, 2, 0], [2, 0, 1]):
+        given = [upstream * scales], [x, y, np.ones((1, 1, 8))]
+        gradients = DistanceCall().backward(
+            *given, spread=lambda share, most, order=order: [share(n, 3) for n in order]
+        )
+        found.append(gradients[1])
+    for other in found[1:]:
+        np.testing.assert_array_equal(found[0], other)
 
 
 @pytest.mark.parametrize("kind", [layers.MultiHeadEntmax, layers.MultiHeadConflict])
