@@ -10,7 +10,7 @@ import sys
 import keras
 import numpy as np
 import pytest
-from tools import CODA_IMPLEMENTATIONS, run_with_gradients
+from tools import CODA_IMPLEMENTATIONS, run_with_gradients, to_numpy
 
 from keras_quasiattn import ops
 from keras_quasiattn.core.tiling import KEYS_PER_TILE
@@ -94,6 +94,25 @@ def test_dropout_drops_the_same_weights(implementation):
     kept, _ = both(inputs, implementation, beta=0.1)
     dropped, _ = both(inputs, implementation, beta=0.1, dropout=0.4, dropout_seed=seed)
     assert np.abs(kept[0] - dropped[0]).max() > 0.1
+
+
+@pytest.mark.parametrize("implementation", FAST)
+def test_dropout_of_values_with_more_leading_axes_was_that_of_the_pairs(implementation):
+    inputs = [normals(5, 3), normals(7, 3, seed=1), normals(2, 7, 3, seed=2)]
+    seed = np.array([3, -7], "int32")
+    assert_same(inputs, implementation, dropout=0.4, dropout_seed=seed)
+
+
+@pytest.mark.parametrize("weights", [None, np.arange(3.0)])
+def test_nan_and_infinity_in_a_key_spread_to_the_distances_of_all_keys(weights):
+    x, y = normals(5, 3), normals(35, 3, seed=1)
+    right = ops.pairwise_l1(x, y, weights)
+    for bad in (np.nan, np.inf):
+        y[4, 1] = bad
+        found = to_numpy(ops.pairwise_l1(x, y, weights, implementation="blockwise"))
+        others = np.arange(35) != 4
+        np.testing.assert_allclose(found[:, others], to_numpy(right)[:, others], rtol=1e-12)
+        assert not (found[:, 4] < 1e3).any()
 
 
 @pytest.mark.parametrize("implementation", FAST)

@@ -33,6 +33,7 @@ from keras_quasiattn.core.tensors import (
     training_call,
     weighted_sum,
 )
+from keras_quasiattn.core.tiling import broadcast_leading
 
 Tensor = Any
 
@@ -275,14 +276,17 @@ def _sums(
         weights = pairs.weights("reference" if chosen == "reference" else "blockwise")
         kept = weights
         if pairs.dropout:
-            kept = drop_weights(weights, pairs.dropout, pairs.dropout_seed)
+            # As in tiles, each of the values' leading lengths has a pattern of its own.
+            lead = broadcast_leading([weights, *values])
+            kept = ops.broadcast_to(weights, (*lead, *ops.shape(weights)[-2:]))
+            kept = drop_weights(kept, pairs.dropout, pairs.dropout_seed)
         sums = [weighted_sum("...ts,...sv->...tv", kept, value)]  # (..., T, V)
         if other_value is not None:
             sums.append(weighted_sum("...ts,...tv->...sv", kept, other_value))  # (..., S, V)
         return (*sums, ops.cast(weights, value.dtype)) if return_scores else tuple(sums)
 
-    widths = [x.shape[-1] for x in (value, other_value) if x is not None]
-
+    values = [x for x in (value, other_value) if x is not None]
+    widths = [x.shape[-1] for x in values]
     return compute_by_choice(
         compute,
         implementation,
