@@ -105,7 +105,7 @@ class ContextGuided(ScoreAttention):
     alpha: float = 1.0
 
     def __post_init__(self) -> None:
-        check_number(self.alpha, "alpha")
+        self.alpha = check_number(self.alpha, "alpha")
 
     def make_weights(self, layer: Any, features: int, heads: int | None = None) -> dict[str, Any]:
         """Add Z_Q and Z_K, which the heads share, and u_Q and u_K for each head to `layer`."""

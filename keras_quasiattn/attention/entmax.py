@@ -11,7 +11,7 @@ from keras import ops
 from keras_quasiattn.attention.base import ScoreAttention, dot_product_attention, register_attention
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.attention.sparsemax import sparse_weights
-from keras_quasiattn.core.arguments import check, check_number
+from keras_quasiattn.core.arguments import check, check_number, is_number
 from keras_quasiattn.core.backend import maximum
 from keras_quasiattn.core.masks import Mask, as_boolean_mask, masked_softmax
 from keras_quasiattn.core.tensors import as_dtype, compute_dtype
@@ -64,7 +64,8 @@ def entmax(
     """
     scores, mask = ops.convert_to_tensor(scores), as_boolean_mask(mask, "mask")
     scores = ops.cast(scores, compute_dtype(scores))
-    if isinstance(alpha, (int, float)):
+    if is_number(alpha):
+        alpha = float(alpha)
         check_alpha(alpha)
         if alpha == 1:
             return masked_softmax(scores, mask)
@@ -138,9 +139,9 @@ class Entmax(ScoreAttention):
     alpha: float | str = 1.5
 
     def __post_init__(self) -> None:
-        alpha = check_number(self.alpha, "alpha", "learned")
-        if alpha != "learned":
-            check_alpha(alpha)
+        self.alpha = check_number(self.alpha, "alpha", "learned")
+        if self.alpha != "learned":
+            check_alpha(self.alpha)
 
     def make_weights(self, layer: Any, features: int, heads: int | None = None) -> dict[str, Any]:
         """Add a to `layer`, one number per head, if α is learned: α = 1 + sigmoid(a)."""

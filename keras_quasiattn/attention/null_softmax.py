@@ -67,7 +67,7 @@ class NullSoftmax(ScoreAttention):
     null_score: float | str = 0.0
 
     def __post_init__(self) -> None:
-        check_number(self.null_score, "null_score", "learned")
+        self.null_score = check_number(self.null_score, "null_score", "learned")
 
     def make_weights(self, layer: Any, features: int, heads: int | None = None) -> dict[str, Any]:
         """Add b to `layer` if it is "learned", one number per head."""

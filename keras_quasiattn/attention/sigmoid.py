@@ -64,7 +64,7 @@ class Sigmoid(ScoreAttention):
     score_bias: float | None = None
 
     def __post_init__(self) -> None:
-        check_number(self.score_bias, "score_bias", None)
+        self.score_bias = check_number(self.score_bias, "score_bias", None)
 
     def weights(self, scores: Tensor, mask: Mask, learned: dict[str, Any]) -> Tensor:
         """Return the sigmoid of each score."""

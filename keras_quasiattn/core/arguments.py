@@ -1,6 +1,7 @@
 """Check layer arguments; each error names the argument and the value received."""
 
 import inspect
+import math
 import numbers
 from collections.abc import Mapping
 from typing import Any
@@ -27,9 +28,11 @@ def check_positive_integer(value: Any, name: str) -> int:
 
 
 def check_number(value: Any, name: str, *others: str | None) -> Any:
-    """Return `value`; raise a `ValueError` unless it is a number or one of `others`."""
-    expected = " or ".join(["a number", *map(repr, others)])
-    return check(is_number(value) or value in others, value, name, expected)
+    """Return `value` as a float; raise a `ValueError` unless it is finite or one of `others`."""
+    if is_number(value) and math.isfinite(value):
+        return float(value)
+    expected = " or ".join(["a finite number", *map(repr, others)])
+    return check(value in others, value, name, expected)
 
 
 def check_rate(value: Any, name: str) -> float:

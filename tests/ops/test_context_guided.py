@@ -42,5 +42,5 @@ class TestContextGuided(WeightLaws):
 
 
 def test_alpha_is_a_number():
-    with pytest.raises(ValueError, match="`alpha` must be a number. Received: alpha='learned'"):
+    with pytest.raises(ValueError, match="`alpha` must be a finite number. Received.*'learned'"):
         layers.MultiHeadContextGuided(2, 4, alpha="learned")

@@ -1,5 +1,6 @@
 """α-entmax against a long bisection, a softmax, a sparsemax, its Jacobian and its α's gradient."""
 
+import keras
 import numpy as np
 import pytest
 from checks import arrays, central_difference, close
@@ -97,15 +98,28 @@ def test_a_learned_alpha_is_one_of_each_head_and_starts_at_one_and_a_half():
 
 def test_alpha_is_1_or_from_a_little_above():
     for alpha in (0.5, 1.001, float("inf"), float("nan")):
-        with pytest.raises(ValueError, match="`alpha` must be 1, or from 1.01. Received"):
+        with pytest.raises(ValueError, match="`alpha` must be (1, or from 1.01|a finite number)"):
             layers.MultiHeadEntmax(2, 4, alpha=alpha)
         with pytest.raises(ValueError, match="`alpha` must be 1, or from 1.01. Received"):
             ops.entmax(np.zeros(3), alpha=alpha)
-    with pytest.raises(ValueError, match="`alpha` must be a number or 'learned'.*alpha='large'"):
+    with pytest.raises(
+        ValueError, match="`alpha` must be a finite number or 'learned'.*alpha='large'"
+    ):
         layers.MultiHeadEntmax(2, 4, alpha="large")
     with pytest.raises(ValueError, match="`mask` must be boolean"):
         ops.entmax(np.zeros(3), mask=np.ones(3))
     close(to_numpy(ops.entmax(np.zeros(4))), np.full(4, 0.25))
+
+
+@pytest.mark.parametrize("alpha", [1, 3])
+def test_a_number_of_numpy_was_taken_for_a_tensor_of_at_most_2(alpha):
+    scores, number = np.array([0.3, 0.1, -0.2]), np.float32(alpha)
+    expected = to_numpy(ops.entmax(scores, alpha=alpha))
+    np.testing.assert_array_equal(to_numpy(ops.entmax(scores, alpha=number)), expected)
+    layer = layers.MultiHeadEntmax(2, 4, alpha=number)
+    found = layer.options.weights(keras.ops.convert_to_tensor(scores), None, {})
+    np.testing.assert_array_equal(to_numpy(found), expected)
+    assert type(layer.get_config()["alpha"]) is float
 
 
 EVERY_ALPHA = [1, 1.01, 1.25, 1.5, 1.75, 2, 2.5, 4, np.array([1.3]), np.array([3.0])]

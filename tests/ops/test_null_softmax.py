@@ -37,5 +37,7 @@ def test_scores_far_below_the_null_give_nothing_and_far_above_it_a_softmax():
 
 
 def test_a_null_is_a_number_or_learned():
-    with pytest.raises(ValueError, match="`null_score` must be a number or 'learned'.*=None"):
-        layers.MultiHeadNullSoftmax(2, 4, null_score=None)
+    for wrong in (None, float("inf"), float("-inf"), float("nan")):  # these would give NaN
+        message = f"`null_score` must be a finite number or 'learned'.*={wrong}"
+        with pytest.raises(ValueError, match=message):
+            layers.MultiHeadNullSoftmax(2, 4, null_score=wrong)
