@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_quasiattn.attention.base import ScoreAttention, register_attention
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
-from keras_quasiattn.core.masks import Mask, masked_softmax
+from keras_quasiattn.core.masks import Mask, masked_softmax, zero_masked
 
 Tensor = Any
 
@@ -57,7 +57,8 @@ class SignedSoftmax(ScoreAttention):
 
     def weights(self, scores: Tensor, mask: Mask, learned: dict[str, Any]) -> Tensor:
         """Return the sign of each score times the softmax of the absolute scores."""
-        return ops.sign(scores) * masked_softmax(ops.abs(scores), mask)
+        signs = ops.sign(zero_masked(scores, mask))
+        return signs * masked_softmax(ops.abs(scores), mask)
 
 
 @register_attention("signed_softmax")
