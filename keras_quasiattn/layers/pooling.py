@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_quasiattn.attention.gated import gated_softmax
-from keras_quasiattn.core.arguments import check_positive_integer, check_sequence
+from keras_quasiattn.core.arguments import check, check_positive_integer, check_sequence
 from keras_quasiattn.core.backend import maximum, tanh
 from keras_quasiattn.core.masks import (
     as_boolean_mask,
@@ -115,7 +115,7 @@ def local_attention(
         r (B, D) in the dtype of `states`, or (r, α) with α (B, T).
 
     Raises:
-        ValueError: a float mask, or sizes that do not match.
+        ValueError: a float mask, sizes that do not match, or a window that is not above 0.
 
     Example:
     >>> h = np.ones((1, 7, 2), "float32")
@@ -130,6 +130,7 @@ def local_attention(
     """
     states, kernel = check_states(states, kernel)
     mask = as_boolean_mask(mask, "mask")
+    check(window > 0, window, "window", "above 0")
     states = zero_padding(states, mask)
     scores = position_scores(states, kernel)
     real = ops.ones_like(scores, dtype="bool") if mask is None else mask

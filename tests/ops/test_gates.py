@@ -207,3 +207,5 @@ def test_errors():
     ):
         with pytest.raises(ValueError, match="`mask` must be boolean.*float64"):
             call()
+    with pytest.raises(ValueError, match="`window` must be above 0.*window=0"):  # gave NaN
+        ops.local_attention(states, kernel, np.ones(3), window=0)
