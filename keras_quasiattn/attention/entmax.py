@@ -139,9 +139,9 @@ class Entmax(ScoreAttention):
     alpha: float | str = 1.5
 
     def __post_init__(self) -> None:
-        self.alpha = check_number(self.alpha, "alpha", "learned")
-        if self.alpha != "learned":
-            check_alpha(self.alpha)
+        self.alpha = alpha = check_number(self.alpha, "alpha", "learned")
+        if alpha != "learned":
+            check_alpha(alpha)
 
     def make_weights(self, layer: Any, features: int, heads: int | None = None) -> dict[str, Any]:
         """Add a to `layer`, one number per head, if α is learned: α = 1 + sigmoid(a)."""

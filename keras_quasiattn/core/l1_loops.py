@@ -148,7 +148,8 @@ class DistanceCall(Call):
         spread(share, rows.shape[0] * rows.shape[1] // ROWS)
         of_x = of_rows[:, : x.shape[1], : x.shape[2]]
         # In the order of the shares, not in which they end: the sum depends on it.
-        of_y = sum(parts[first] for first in sorted(parts))[:, : y.shape[1], : y.shape[2]]
+        ordered = [parts[first] for first in sorted(parts)]
+        of_y = np.sum(ordered, axis=0)[:, : y.shape[1], : y.shape[2]]
         shift = _shift(y)
         of_weights = ((x - shift) * of_x).sum(1, keepdims=True)
         of_weights += ((y - shift) * of_y).sum(1, keepdims=True)
