@@ -95,7 +95,7 @@ if __name__ == "__main__":
 """
     script = tmp_path / "parent.py"
     script.write_text(code)
-    parent = subprocess.Popen([sys.executable, str(script)])
+    parent = subprocess.Popen([sys.executable, str(script)], stderr=subprocess.PIPE)
     children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
     deadline = time.monotonic() + 60
     found: list[str] = []
@@ -103,7 +103,8 @@ if __name__ == "__main__":
         time.sleep(0.2)
         found = children.read_text().split()
     parent.kill()
-    parent.wait()
+    # A resource tracker wrote of leaked semaphores into the terminal.
+    assert b"semaphore" not in parent.communicate()[1]
     deadline = time.monotonic() + 60
     while any(Path(f"/proc/{one}").exists() for one in found) and time.monotonic() < deadline:
         time.sleep(0.2)

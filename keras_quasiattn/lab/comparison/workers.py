@@ -50,7 +50,9 @@ def run_jobs(
     fails or loses its process does not stop the others. If this process ends, even if killed, the
     others end within seconds.
     """
-    idle = [_one_process() for _ in range(number)]
+    # Python starts a process that counts the semaphores of pools, and tells which ones were left.
+    with _output_to(log):
+        idle = [_one_process() for _ in range(number)]
     busy: dict[Future[Any], tuple[ProcessPoolExecutor, Any]] = {}
     threads = str(max(1, usable_cores() // number))
     others = set(multiprocessing.active_children())
