@@ -66,6 +66,16 @@ def test_a_file_is_measured_where_the_training_data_are_missing(run_cli, own, te
     assert "majority" not in out and "accuracy" in out
 
 
+def test_changed_data_were_measured_and_recorded_as_those_of_the_run(run_cli, own, tmp_path):
+    config = json.loads((own / "config.json").read_text())
+    file = tiny_texts.write(tmp_path / "train.tsv", tiny_texts.rows(40, seed=9))
+    config["task_config"]["options"]["data.train"] = str(file)
+    (own / "config.json").write_text(json.dumps(config))
+    (own / "manifest.json").unlink(missing_ok=True)
+    message = "was started with the data .*, and they are now train.tsv sha256:.*: restore them"
+    assert_one_line(run_cli("evaluate", str(own)), message)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -235,6 +235,7 @@ def evaluate(
             made.use_file(data, renamed)
         else:
             made.prepare()
+            folder.require_same_data(made)
         model = folder.load_model(made)
         measured = made.measure(model, part, limit)
         negative = subtraction(made, model, part, limit, measured)

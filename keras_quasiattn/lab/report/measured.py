@@ -65,11 +65,7 @@ def measure_run(
     if missing := task.missing_data():
         raise UserError(missing)
     task.prepare()
-    trained_on, found = folder.noted.get("data", {}), task.describe_data()
-    if trained_on and trained_on.get("version") != found.get("version"):
-        raise UserError(
-            f"the data are now {found.get('version')} and were {trained_on.get('version')}"
-        )
+    folder.require_same_data(task)
     measured = task.measure(model, split, limit)
     return Reached(name, task, split, measured, task.measure_baselines(split, limit))
 

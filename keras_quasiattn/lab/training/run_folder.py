@@ -183,6 +183,16 @@ class RunFolder:
                 f"use the same options or a new folder"
             )
 
+    def require_same_data(self, task: Task) -> None:
+        """Check that a prepared task has the data that the run was started with."""
+        former, found = self.noted.get("data"), task.describe_data()
+        if former and former.get("version") != found.get("version"):
+            raise UserError(
+                f"{self.path} was started with the data {former.get('version')}, and they are now "
+                f"{found.get('version')}: restore them or train in a new folder; "
+                "`evaluate --data FILE` measures on others"
+            )
+
     @property
     def steps(self) -> int | None:
         """The number of updates that was last requested for the run."""
@@ -222,17 +232,8 @@ class RunFolder:
         return made
 
     def write_assets(self, task: Task) -> None:
-        """Write the `assets()` that a prepared task learned from its data, one file each.
-
-        Raises:
-            UserError: these are not the data that the run was started with.
-        """
-        former, found = self.noted.get("data"), task.describe_data()
-        if former and former.get("version") != found.get("version"):
-            raise UserError(
-                f"{self.path} was started with the data {former.get('version')}, and they are now "
-                f"{found.get('version')}: restore them or train in a new folder"
-            )
+        """Write the `assets()` that a prepared task learned from its data, one file each."""
+        self.require_same_data(task)
         for name, content in task.assets().items():
             file = self.path / name
             if not file.exists():

@@ -118,7 +118,7 @@ def test_without_its_data_a_run_says_so_in_one_line(moved, run_cli, texts_run, t
     html, _, _ = report(run_cli, tmp_path / "page.html", run)
     (note,) = re.findall(r'<p class="note">(.*)</p>', html)
     assert "the data are not at hand" in note and "the task&#39;s example is shown" in note
-    assert ("No such file" if moved == "no file" else "the data are now train.tsv") in note
+    assert ("No such file" if moved == "no file" else "they are now train.tsv") in note
     assert "What was reached" not in html and html.count('class="tokens"') == 1
     assert {one for one in tmp_path.rglob("*") if "page" not in str(one)} == {
         one for one in before if "page" not in str(one)
