@@ -64,7 +64,9 @@ TRAIN = ("train", "mlu", "--quiet", "--run={tmp}/new", "--data-dir={data}", *tin
             2,
         ),
         (("evaluate", "{tmp}/none"), "none does not exist: name the folder of a training run", 1),
-        (("evaluate", ""), "is not a run folder: it has no config.json", 1),
+        (("evaluate", ""), "Invalid value for 'RUN': the path is empty", 2),
+        # It meant the current folder.
+        (("train", "mlu", "--run", ""), "Invalid value for '--run': the path is empty", 2),
         (("evaluate", "n" * 10_000), "File name too long", 1),
         (("predict", "{run}"), "give either texts .* or --data FILE", 2),
         (("predict", "{run}", "--", "-x"), "cannot read '-x' as an expression", 1),

@@ -1,5 +1,6 @@
 import socket
 import time
+from pathlib import Path
 
 import pytest
 
@@ -49,9 +50,12 @@ def test_a_place_that_is_not_there_is_one_line(place, said):
 
 
 @pytest.mark.usefixtures("has_hub")
-def test_a_folder_without_a_configuration_is_refused(tmp_path):
-    with pytest.raises(UserError, match=r"has no config\.json"):
-        check_place(str(tmp_path))
+def test_a_folder_without_a_configuration_is_refused_and_a_file_is_no_preset(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("mine.tsv").touch()
+    for place in (".", "mine.tsv"):
+        with pytest.raises(UserError, match=r"has no config\.json: name a folder"):
+            check_place(place)
 
 
 @pytest.mark.usefixtures("has_hub")

@@ -66,13 +66,15 @@ complete_option = _completing(_options)
 
 
 class TensorFlowPath(click.Path):
-    """A path that TensorFlow accepts, which means valid UTF-8."""
+    """A path that TensorFlow accepts, which means valid UTF-8; "" is not the current folder."""
 
     def __init__(self) -> None:
         super().__init__(path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path, or a usage error."""
+        if not os.fspath(value):
+            self.fail("the path is empty", param, ctx)
         try:
             os.fspath(value).encode()
         except UnicodeEncodeError:

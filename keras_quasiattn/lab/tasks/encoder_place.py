@@ -43,7 +43,7 @@ def check_place(place: str) -> None:
             name="keras_hub",
         )
     scheme, has_scheme, name = place.partition("://")
-    if not has_scheme and Path(place).is_dir():
+    if not has_scheme and Path(place).exists():
         if not (Path(place) / "config.json").is_file():
             raise UserError(f"the encoder {place!r} has no config.json: name {_PLACES}")
         return
