@@ -73,7 +73,10 @@ class Configured:
 
     def get_config(self) -> dict[str, Any]:
         """Return every constructor argument."""
-        config: dict[str, Any] = super().get_config()  # type: ignore[misc]
+        return self.with_arguments(super().get_config())  # type: ignore[misc]
+
+    def with_arguments(self, config: dict[str, Any]) -> dict[str, Any]:
+        """Return a configuration with the arguments that it lacks, from the attributes."""
         own = [name for name in _arguments(type(self)) if name not in config]
         return config | {name: _serialized(getattr(self, name)) for name in own}
 
@@ -86,7 +89,8 @@ def _arguments(kind: Any) -> list[str]:
         argument.name
         for constructor in constructors
         for argument in inspect.signature(constructor).parameters.values()
-        if argument.name != "self" and argument.kind is not argument.VAR_KEYWORD
+        if argument.name != "self"
+        and argument.kind not in (argument.VAR_POSITIONAL, argument.VAR_KEYWORD)
     ]
 
 

@@ -34,7 +34,7 @@ class TimingSignal(ConfiguredLayer):
         (B, T, D).
 
     Raises:
-        ValueError: `max_timescale` is not a number above 1.
+        ValueError: `max_timescale` is not a finite number above 1.
 
     Example:
     >>> keras.ops.convert_to_numpy(TimingSignal()(keras.ops.zeros((1, 2, 4))))[0, 0].tolist()
@@ -46,8 +46,9 @@ class TimingSignal(ConfiguredLayer):
 
     def __init__(self, max_timescale: float = 1e4, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        fits = isinstance(max_timescale, (int, float)) and max_timescale > 1
-        self.max_timescale = check(fits, max_timescale, "max_timescale", "a number above 1")
+        fits = isinstance(max_timescale, (int, float)) and 1 < max_timescale < math.inf
+        expected = "a finite number above 1"
+        self.max_timescale = check(fits, max_timescale, "max_timescale", expected)
 
     def call(self, inputs: Tensor, start_index: Any = 0) -> Tensor:
         """Add the signal; see the class."""

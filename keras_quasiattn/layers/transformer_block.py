@@ -218,7 +218,8 @@ class TransformerBlock(ConfiguredLayer):
         """Return every constructor argument."""
         feed_forward = self.feed_forward.get_config()
         own = {name: feed_forward[name] for name in _OF_FEED_FORWARD}
-        return {**keras.layers.Layer.get_config(self), **self._choice.get_config(), **own}
+        base = keras.layers.Layer.get_config(self)
+        return self.with_arguments({**base, **self._choice.get_config(), **own})
 
     def compute_output_shape(self, inputs_shape: Shape, encoder_shape: Any = None) -> Shape:
         """Return the shape of the inputs."""

@@ -87,6 +87,9 @@ class MacroF1(Configured, keras.metrics.Metric):
         y_pred: (B, classes), logits or probabilities; the largest is the answer.
         sample_weight: (B,), weights of the examples; None gives all weight 1.
 
+    Raises:
+        ValueError: `y_true` is not (B, classes), such as class numbers.
+
     >>> metric = MacroF1(2)
     >>> metric.update_state(np.eye(2)[[0, 1, 1]], np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]]))
     >>> round(float(metric.result()), 3)
@@ -104,6 +107,10 @@ class MacroF1(Configured, keras.metrics.Metric):
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         """Add a batch."""
         labels = ops.cast(y_true, "float32")
+        if len(labels.shape) != 2 or labels.shape[1] not in (None, self.classes):
+            raise ValueError(
+                f"y_true must have shape (B, {self.classes}), one-hot; got {tuple(labels.shape)}"
+            )
         answers = ops.one_hot(ops.argmax(y_pred, axis=-1), self.classes, dtype="float32")
         weights = ops.ones(ops.shape(labels)[:1]) if sample_weight is None else sample_weight
         weights = ops.reshape(ops.cast(weights, "float32"), (-1, 1))

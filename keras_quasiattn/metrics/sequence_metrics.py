@@ -115,6 +115,9 @@ class SequencePerplexity(Configured, keras.metrics.Metric):
     Returns:
         `result()` is a scalar, and 1 before the first token.
 
+    Raises:
+        ValueError: weights are not (B, T).
+
     >>> metric = SequencePerplexity()
     >>> metric.update_state([[1, 2, 0]], keras.ops.zeros((1, 3, 5)))
     >>> round(float(metric.result()), 4)
@@ -133,7 +136,12 @@ class SequencePerplexity(Configured, keras.metrics.Metric):
         logits = ops.cast(y_pred, "float32")
         counts = ops.not_equal(y_true, self.pad_id)
         if sample_weight is not None:
-            counts = ops.logical_and(counts, ops.cast(sample_weight, "bool"))
+            sample_weight = ops.cast(sample_weight, "bool")
+            if len(sample_weight.shape) != 2:
+                raise ValueError(
+                    f"sample_weight must have shape (B, T); got {tuple(sample_weight.shape)}"
+                )
+            counts = ops.logical_and(counts, sample_weight)
         of_target = ops.take_along_axis(logits, ops.expand_dims(y_true, -1), axis=-1)
         losses = ops.logsumexp(logits, axis=-1) - ops.squeeze(of_target, -1)  # (B, T)
         self.total.assign_add(ops.sum(ops.where(counts, losses, 0.0)))

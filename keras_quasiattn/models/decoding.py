@@ -4,6 +4,7 @@ Each search is a single graph (`keras.ops.while_loop`). It runs eagerly, compile
 """
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -93,8 +94,8 @@ def sampling_search(
     >>> keras.ops.convert_to_numpy(tokens).tolist()
     [[2, 2, 2]]
     """
-    fits = isinstance(temperature, (int, float)) and temperature > 0
-    check(fits, temperature, "temperature", "a number above 0")
+    fits = is_number(temperature) and 0 < temperature < math.inf
+    check(fits, temperature, "temperature", "a finite number above 0")
     if top_k is not None:
         check_positive_integer(top_k, "top_k")
     fits = top_p is None or (is_number(top_p) and 0 < top_p <= 1)

@@ -20,6 +20,7 @@ from keras_quasiattn.layers import (
     MultiHeadContextGuided,
     MultiHeadSoftmax,
     RelativePositionBias,
+    SoftAttention,
     StepSignal,
     TimingSignal,
     TokenEmbedding,
@@ -94,6 +95,18 @@ def test_arguments_of_other_layers_reach_the_config_and_come_back(layer):
     assert layer.from_config(config).get_config() == config
     own = inspect.signature(layer.__init__).parameters.keys() - {"self", "kwargs"}
     assert own <= {*given, *more}
+
+
+@pytest.mark.parametrize("kind,given", [(SoftAttention, ()), (TransformerEncoder, (8, 2))])
+def test_a_subclass_with_positional_arguments_was_not_saved_or_lost_its_own(kind, given):
+    class Mine(kind):
+        def __init__(self, *args, mine=1, **kwargs):
+            super().__init__(*args, **kwargs)
+            self.mine = mine
+
+    config = Mine(*given, mine=3).get_config()
+    assert Mine.from_config(config).mine == 3
+    assert config == {**kind(*given).get_config(), "mine": 3, "name": config["name"]}
 
 
 WRONG = {bool: "yes", int: 0, float: -1.0, str: "nope"}

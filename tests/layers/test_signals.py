@@ -51,5 +51,6 @@ def test_bad_arguments_are_named():
         StepSignal(0)
     with pytest.raises(ValueError, match="step=3"):
         StepSignal(3)(np.ones((1, 1, 2), "float32"), step=3)
-    with pytest.raises(ValueError, match="max_timescale=1"):
-        TimingSignal(1)
+    for wrong in (1, float("inf")):
+        with pytest.raises(ValueError, match=f"max_timescale={wrong}"):
+            TimingSignal(wrong)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import sklearn.metrics
 
-from keras_quasiattn.metrics import classification_figures
+from keras_quasiattn.metrics import MacroF1, classification_figures
 
 CLASSES = ("a", "b", "c", "never")
 
@@ -56,3 +56,9 @@ def test_a_wrong_answer_of_probability_1_has_finite_figures():
     figures = classification_figures(np.array([0]), np.array([[0.0, 1.0]]), ("a", "b"))
     assert figures["expected_calibration_error"] == 1.0 and figures["accuracy"] == 0.0
     assert np.isfinite(figures["cross_entropy"]) and figures["macro_f1"] == 0.0
+
+
+@pytest.mark.parametrize("labels", [[0, 1, 1], [[0], [1], [1]]])
+def test_class_numbers_were_taken_for_one_hot_labels(labels):
+    with pytest.raises(ValueError, match=r"y_true must have shape \(B, 3\), one-hot; got \(3"):
+        MacroF1(3).update_state(np.array(labels), np.eye(3))

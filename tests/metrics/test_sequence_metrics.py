@@ -111,6 +111,11 @@ def test_wrong_ranks_are_named(shapes, complaint):
         SequenceAccuracy().update_state(*arrays)
 
 
+def test_weights_of_sequences_were_taken_for_those_of_positions():
+    with pytest.raises(ValueError, match=r"sample_weight must have shape \(B, T\); got \(4,\)"):
+        SequencePerplexity().update_state(np.ones((4, 4)), np.ones((4, 4, 7)), np.ones(4))
+
+
 def test_a_uniform_choice_has_as_many_as_there_are():
     assert perplexity(7 * math.log(50), 7) == pytest.approx(50)
     assert perplexity(0.0, 3) == 1

@@ -98,7 +98,10 @@ def test_tokens_as_likely_as_the_last_may_be_drawn_and_rare_ones_at_one():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"temperature": 0}, "`temperature` must be a number above 0.*temperature=0"),
+        *(
+            ({"temperature": one}, f"`temperature` must be a finite number above 0.*={one}")
+            for one in (0, float("inf"))  # infinity would make padding NaN, and choose it
+        ),
         ({"top_k": 0}, "top_k=0"),
         *(
             ({"top_p": top_p}, f"`top_p` must be None or a number above 0.*top_p={top_p!r}")
