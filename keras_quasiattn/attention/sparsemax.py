@@ -18,7 +18,6 @@ from keras_quasiattn.core.compiled.choice import by_amount, loops_may_run
 from keras_quasiattn.core.compiled.threads import Spread, over_cores
 from keras_quasiattn.core.masks import Mask, as_boolean_mask, largest, zero_masked
 from keras_quasiattn.core.tensors import are_few, as_dtype, compute_dtype
-from keras_quasiattn.core.tiling import leading_size
 
 Tensor = Any
 _FEW_SCORES = 2**14  # up to which a call of compiled loops takes longer than operations on tensors
@@ -106,7 +105,7 @@ def sparse_weights(
 
         shape = (1,) * (2 - len(scores.shape)) + tuple(ops.shape(scores))
         masks = {} if mask is None else shared_mask(mask, shape[:-2])
-        rows = ops.reshape(scores, (leading_size(shape[:-2]), *shape[-2:]))  # (B, T, S)
+        rows = ops.reshape(scores, (math.prod(shape[:-2]), *shape[-2:]))  # (B, T, S)
         weights = run(SparseCall(float(alpha), tuple(masks)), [rows], list(masks.values()))
         return ops.reshape(weights[0], ops.shape(scores))
 

@@ -36,9 +36,9 @@ def check_number(value: Any, name: str, *others: str | None) -> Any:
 
 
 def check_rate(value: Any, name: str) -> float:
-    """Return `value`; raise a `ValueError` naming `name` unless it is a number in [0, 1)."""
-    fits = isinstance(value, (int, float)) and 0 <= value < 1
-    return check(fits, value, name, "a number in [0, 1)")
+    """Return `value` as a float; raise a `ValueError` naming `name` unless it is in [0, 1)."""
+    fits = is_number(value) and 0 <= value < 1
+    return float(check(fits, value, name, "a number in [0, 1)"))
 
 
 def check_activation(value: Any, name: str) -> Any:

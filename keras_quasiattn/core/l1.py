@@ -32,7 +32,6 @@ from keras_quasiattn.core.tiling import (
     flatten_leading,
     joined,
     keys_per_tile,
-    leading_size,
     pad_axis,
     put,
     sizes_are_symbolic,
@@ -125,7 +124,7 @@ def _flattened(
     target, source, features = ops.shape(x)[-2], ops.shape(y)[-2], x.shape[-1]
     flat = [flatten_leading(x, lead, target, features), flatten_leading(y, lead, source, features)]
     if weights is not None:
-        flat.append(ops.broadcast_to(weights, (leading_size(lead), 1, features)))
+        flat.append(ops.broadcast_to(weights, (math.prod(lead), 1, features)))
     return ops.reshape(distances(*flat), (*lead, target, source))
 
 

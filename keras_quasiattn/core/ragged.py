@@ -7,6 +7,7 @@ import numpy as np
 from keras import ops
 
 Tensor = Any
+_LARGEST_ID = 2**31 - 1
 
 
 def from_ragged(sequences: Any) -> tuple[Tensor, Tensor]:
@@ -24,7 +25,8 @@ def from_ragged(sequences: Any) -> tuple[Tensor, Tensor]:
         Integers in a list become int32, floats Keras' float type; ragged tensors keep their dtype.
 
     Raises:
-        ValueError: there is no sequence, or sequences differ in more than their length.
+        ValueError: there is no sequence, sequences differ in more than their length, or an integer
+            does not fit int32.
 
     Example:
     >>> ids, mask = from_ragged([[5, 3, 8], [], [2]])
@@ -46,6 +48,12 @@ def from_ragged(sequences: Any) -> tuple[Tensor, Tensor]:
     filled = [one.dtype for one in arrays if one.size]  # an empty list has no dtype
     kind = np.result_type(*filled) if filled else np.dtype("int64")
     dtype = keras.config.floatx() if kind.kind == "f" else "int32"
+    largest = max((np.abs(one).max() for one in arrays if one.size), default=0)
+    if dtype == "int32" and largest > _LARGEST_ID:
+        raise ValueError(
+            f"`sequences` must hold integers up to {_LARGEST_ID}, which become int32. "
+            f"Received: {largest}"
+        )
     padded = np.zeros((len(arrays), lengths.max(), *features.pop()), dtype)
     for row, one in zip(padded, arrays, strict=True):
         row[: len(one)] = one if one.size else 0

@@ -127,15 +127,7 @@ def flatten_leading(x: Tensor, lead: tuple[Any, ...], rows: Any, columns: Any) -
         x = ops.broadcast_to(x, shape)
     if len(lead) == 1:
         return x
-    return ops.reshape(x, (leading_size(lead), rows, columns))
-
-
-def leading_size(lead: tuple[Any, ...]) -> Any:
-    """Return the product of the leading lengths; an integer if all are known."""
-    size = 1
-    for length in lead:
-        size = size * length
-    return size
+    return ops.reshape(x, (math.prod(lead), rows, columns))
 
 
 Call = Callable[..., tuple[Tensor, ...]]

@@ -76,7 +76,7 @@ class GatedContextQueryAttention(PairAttention):
         self._attention = make_attention(self, attention, attention_options)
         self.attention, self.attention_options = attention, dict(attention_options or {}) or None
         self.dropout = check_rate(dropout, "dropout")
-        check_rate(input_dropout, "input_dropout")
+        input_dropout = check_rate(input_dropout, "input_dropout")
         self.input_dropout, self.gate_dropout = (
             keras.layers.Dropout(rate, dtype=self.dtype_policy, name=name)
             for name, rate in (("input_dropout", input_dropout), ("gate_dropout", dropout))

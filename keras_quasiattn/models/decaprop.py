@@ -134,7 +134,7 @@ class DecaPropNetwork(SpanNetwork):
         super().__init__(**kwargs)
         check_positive_integer(units, "units")
         check_positive_integer(num_layers, "num_layers")
-        check_rate(dropout, "dropout")
+        dropout = check_rate(dropout, "dropout")
         check_choice(attention, ATTENTIONS, "attention")
         check_choice(self_attention, (*ATTENTIONS, "none"), "self_attention")
         check_choice(pointer, POINTERS, "pointer")

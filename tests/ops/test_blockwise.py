@@ -97,6 +97,13 @@ def test_dropout_drops_the_same_weights(implementation):
 
 
 @pytest.mark.parametrize("implementation", FAST)
+def test_numbers_of_numpy_could_not_be_read_by_the_operators(implementation):
+    inputs = [normals(2, 9, 5, seed=seed) for seed in range(3)]
+    options = {"dropout": np.float64(0.4), "is_causal": np.True_}
+    assert_same(inputs, implementation, dropout_seed=np.array([3, -7], "int32"), **options)
+
+
+@pytest.mark.parametrize("implementation", FAST)
 def test_dropout_of_values_with_more_leading_axes_was_that_of_the_pairs(implementation):
     inputs = [normals(5, 3), normals(7, 3, seed=1), normals(2, 7, 3, seed=2)]
     seed = np.array([3, -7], "int32")

@@ -71,6 +71,7 @@ def test_in_a_pipeline(tensorflow_only):
         ([VECTORS[0], np.ones((1, 3))], r"with the same D.*\[\(3, 2\), \(1, 3\)\]"),
         ([np.ones((1, 2, 2))], r"ids \(L,\) or vectors"),
         ([1, 2], r"Received: shapes \[\(\), \(\)\]"),
+        ([[2**32 + 5], [1]], "integers up to 2147483647, which become int32.*4294967301"),  # was 5
         (["ab", "c"], "must hold sequences of integers or floats.*Received: 'ab'"),
         ([[[1], [2, 3]]], r"must hold sequences of integers or floats.*\[\[1\], \[2, 3\]\]"),
     ],

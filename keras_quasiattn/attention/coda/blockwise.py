@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,6 @@ from keras_quasiattn.core.tiling import (
     broadcast_leading,
     flatten_leading,
     keys_per_tile,
-    leading_size,
 )
 
 Tensor = Any
@@ -81,7 +81,7 @@ def blockwise_sums(
     sums: Callable[..., tuple[Tensor, ...]] = tiled_sums
     if compiled:
         sums = functools.partial(compiled_sums, may_be_tensors=may_be_tensors)
-    keys = dropout_keys(pairs.dropout_seed, leading_size(lead)) if pairs.dropout else None
+    keys = dropout_keys(pairs.dropout_seed, math.prod(lead)) if pairs.dropout else None
     rule = WeightRule.of(pairs.composition)
     weights = TiledWeights(rule, masks, pairs.dropout, keys, bias_lead)
     if pairs.composition.uses_means:
@@ -107,7 +107,7 @@ def _tiled_bias(
     shape = tuple(1 if own == 1 else length for own, length in pairs)
     if not all(isinstance(length, int) for length in shape) or tuple(bias.shape) != shape:
         bias = ops.broadcast_to(bias, shape)  # an unknown length may turn out to be 1
-    return ops.reshape(bias, (leading_size(shape[:-2]), *shape[-2:])), shape[:-2]
+    return ops.reshape(bias, (math.prod(shape[:-2]), *shape[-2:])), shape[:-2]
 
 
 def _masks(

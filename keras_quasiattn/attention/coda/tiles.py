@@ -1,6 +1,7 @@
 """CoDA by tiles of keys: masks, weights, sums and gradients."""
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,6 @@ from keras_quasiattn.core.tiling import (
     empty_tiles,
     flatten_leading,
     joined,
-    leading_size,
     pad_axis,
     put,
     take,
@@ -187,7 +187,7 @@ class Tiles:
         shared = tuple(axis for axis, n in enumerate(own) if isinstance(n, int) and n == 1)
         total = ops.reshape(by_similarity, (*self.masks.lead, *size))
         total = ops.sum(total, axis=shared, keepdims=True) if shared else total
-        return ops.reshape(total, (leading_size(lead), *ops.shape(total)[-2:]))
+        return ops.reshape(total, (math.prod(lead), *ops.shape(total)[-2:]))
 
     def weigh(self, tile: Tile, index: Any) -> Tensor:
         """Return M of tile `index`, (B, T, size), after masks and dropout."""

@@ -1,5 +1,6 @@
 """Run a call of compiled code on the backend of Keras."""
 
+import math
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
@@ -8,7 +9,6 @@ import keras
 from keras import ops
 
 from keras_quasiattn.core.compiled.call import Call
-from keras_quasiattn.core.tiling import leading_size
 
 Tensor = Any
 
@@ -27,7 +27,7 @@ def shared_mask(mask: Tensor, lead: tuple[Any, ...]) -> dict[str, Tensor]:
     or 1), with the index of the mask for each of B in "full_index".
     """
     shape = (1,) * (len(lead) + 2 - len(mask.shape)) + tuple(ops.shape(mask))
-    count = leading_size(shape[:-2])
+    count = math.prod(shape[:-2])
     numbers = ops.reshape(ops.arange(count, dtype="int32"), shape[:-2])
     return {
         "full_mask": ops.reshape(mask, (count, *shape[-2:])),

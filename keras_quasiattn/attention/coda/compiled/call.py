@@ -138,8 +138,8 @@ def compiled_sums(
         masks |= shared_mask(given.full_mask, given.lead)
     masks = {name: mask for name, mask in masks.items() if mask is not None}
     rule = weights.rule
-    settings = Settings(
-        rule.similarity, rule.gate, rule.scale, given.is_causal, weights.dropout, same
-    )
+    # NumPy's numbers could not be read as text.
+    is_causal, dropout = bool(given.is_causal), float(weights.dropout)
+    settings = Settings(rule.similarity, rule.gate, rule.scale, is_causal, dropout, same)
     call = CodaCall(tuple(settings), names, tuple(masks), may_be_tensors)
     return run(call, [tensors[name] for name in names], list(masks.values()))
