@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from keras_quasiattn.errors import FileError, UserError
-from keras_quasiattn.files import locked, write
+from keras_quasiattn.files import LOCK, locked, write
 
 GRAPH: Final = "saved_model.pb"
 MODELS: Final = "models.config"
@@ -83,7 +83,7 @@ def add_model(target: Path, name: str) -> None:
     from google.protobuf import text_format
 
     try:
-        with locked(target / ".lock"):
+        with locked(target / LOCK):
             config = read_models(target)
             models = config.model_config_list.config
             if name not in [model.name for model in models]:

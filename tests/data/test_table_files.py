@@ -7,7 +7,7 @@ import pytest
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.cli.arguments import columns_of
-from keras_quasiattn.lab.data import read_parallel, read_table
+from keras_quasiattn.lab.data import read_inputs, read_parallel, read_table
 
 COLUMNS = ("text", "label")
 
@@ -376,3 +376,14 @@ def test_a_break_within_a_quoted_field_split_a_row_that_also_has_a_tab(quoting, 
                 made.writerows([COLUMNS, *rows])
         got = [[row["text"], row["label"]] for _, row in read_table(tmp_path / "a.tsv", COLUMNS)]
         assert got == rows
+
+
+def test_blank_lines_of_a_csv_with_one_column_were_an_error(tmp_path):
+    (tmp_path / "a.csv").write_text('text\none\n\n""\n\n')
+    found = list(read_table(tmp_path / "a.csv", ["text"]))
+    assert found == [(2, {"text": "one"}), (4, {"text": ""})]
+
+
+def test_a_label_that_is_null_was_no_missing_label(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "a", "label": null}\n{"text": "b", "label": 1}\n')
+    assert read_inputs(tmp_path / "a.jsonl", ["text"]) == [("a", None), ("b", "1")]

@@ -43,6 +43,12 @@ def test_best_checkpoint_is_the_first_of_the_best():
     assert [selected_step(rows, settings(select=name)) for name in figures] == [8, 8, 8, 16]
 
 
+def test_a_first_checkpoint_whose_loss_was_nan_was_the_best():
+    rows, nan = history(float("nan"), 0.3, 0.7), float("nan")
+    assert [selected_step(rows, settings(select=name)) for name in ("accuracy", "loss")] == [12, 12]
+    assert selected_step(history(nan, nan), settings(select="loss")) == 4
+
+
 def test_a_model_that_still_changes_is_never_selected():
     shares, accuracies = (0.5, 1.0, 1.0, 1.0), (0.9, 0.2, 0.4, 0.3)
     rows = [

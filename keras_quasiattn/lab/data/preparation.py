@@ -14,7 +14,7 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.files import locked
+from keras_quasiattn.files import LOCK, locked
 
 _SECONDS = 5.0
 _PORTS = {"http": 80, "https": 443, "ftp": 21}
@@ -42,7 +42,7 @@ def prepare(
         if (builder := make_builder()).is_prepared():  # works in a read-only folder too
             return builder
         Path(data_dir).mkdir(parents=True, exist_ok=True)
-        with locked(Path(data_dir) / ".lock"):
+        with locked(Path(data_dir) / LOCK):
             builder = make_builder()
             _require_network(builder)
             tfds.disable_progress_bar()

@@ -46,7 +46,8 @@ def read_table(
     Args:
         file: a file whose name ends in .tsv, .csv, .txt, .jsonl or .parquet; .gz or .xz may follow.
         columns: the requested columns.
-        optional: columns to include if the file (in JSONL, the row) has them.
+        optional: columns to include if the file (in JSONL and Parquet, the row) has them; null is
+            as good as nothing.
         quoted: whether the fields of a TSV may be quoted like those of a CSV.
         names: the name in the file of each requested column that has a different name there.
 
@@ -202,7 +203,7 @@ def _typed_rows(
 ) -> Iterator[tuple[int, dict[str, str]]]:
     for number, row in rows:
         _check_columns(f"{file}, line {number}", row, columns, our_names)
-        wanted = [*columns, *(column for column in optional if column in row)]
+        wanted = [*columns, *(column for column in optional if row.get(column) is not None)]
         for column in wanted:
             value = row[column]
             if not isinstance(value, str | int) or isinstance(value, bool):
@@ -228,7 +229,8 @@ def _delimited_rows(
     _check_once(f"{file}, line 1", header, wanted)
     places = {column: header.index(column) for column in wanted}
     for number, fields in lines:
-        if not any(fields) and len(header) > 1:
+        # The CSV module writes a row of one empty text with quotes.
+        if not fields or (not any(fields) and len(header) > 1):
             continue
         if len(fields) != len(header):
             raise UserError(

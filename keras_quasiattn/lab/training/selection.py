@@ -1,5 +1,6 @@
 """Which checkpoint becomes the finished model, and when training may stop early."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,15 +35,19 @@ def candidates(rows: Rows) -> list[Mapping[str, Any]]:
 
 
 def selected_step(rows: Rows, settings: TrainingSettings) -> int | None:
-    """Return the update whose checkpoint would become the finished model; the first on ties."""
+    """Return the update whose checkpoint would become the finished model; the first on ties.
+
+    A checkpoint whose validation metric is NaN, as in half precision, is better than none only.
+    """
     possible = candidates(rows)
     if not possible:
         return None
     if settings.select == "last":
         return possible[-1]["step"]
     name, direction = judged_by(settings)
-    best = min if direction == "min" else max
-    return best(possible, key=lambda row: row[f"val_{name}"])["step"]
+    best, figure = min if direction == "min" else max, f"val_{name}"
+    measured = [row for row in possible if not math.isnan(row[figure])]  # NaN ranks last
+    return best(measured or possible, key=lambda row: row[figure])["step"]
 
 
 def required_step(rows: Rows, settings: TrainingSettings, path: Path) -> int:
