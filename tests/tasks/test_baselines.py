@@ -27,11 +27,19 @@ def test_words_that_decide_are_found():
     np.testing.assert_allclose(probabilities.sum(axis=1), 1)
 
 
-def test_of_many_training_texts_some_are_used(monkeypatch):
-    train = labelled(tiny_texts.rows(9))
-    monkeypatch.setattr("keras_quasiattn.lab.tasks.baselines._MOST", 4)
-    some = train.where(np.isin(np.arange(9), [0, 3, 6]))  # all of the first class
+def test_of_many_training_texts_all_that_were_used_were_of_one_class(monkeypatch):
+    """The classes take turns, as the candidates of questions do, and every third row was used."""
+    train = labelled(tiny_texts.rows(90))
+    monkeypatch.setattr("keras_quasiattn.lab.tasks.baselines._MOST", 30)
+    some = train.sample(30)
+    assert len(some) == 30 and np.bincount(some.labels).tolist() != [30]
+    np.testing.assert_array_equal(some.texts, train.sample(30).texts)
     np.testing.assert_array_equal(bag_of_words(train, train, 3), bag_of_words(some, train, 3))
+    assert np.mean(bag_of_words(train, train, 3).argmax(axis=1) == train.labels) > 0.9
+
+
+def test_examples_of_a_single_class_have_that_class():
+    train = labelled([row for row in tiny_texts.rows(9) if row[1] == "HUM"])
     assert bag_of_words(train, train, 3)[:, CLASSES.index("HUM")].all()
 
 

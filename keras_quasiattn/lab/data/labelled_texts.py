@@ -55,6 +55,16 @@ class Examples:
             *(None if column is None else column[chosen] for column in self._columns())
         )
 
+    def sample(self: "_Self", most: int) -> "_Self":
+        """Return at most `most` of the examples, in their order; the same ones in every call.
+
+        They are drawn at random: evenly spaced ones would all be the first candidates of their
+        questions, or of one class, where the rows repeat at that distance.
+        """
+        if len(self) <= most:
+            return self
+        return self.where(np.sort(np.random.default_rng(0).choice(len(self), most, replace=False)))
+
 
 AnyExamples = TypeVar("AnyExamples", bound=Examples, covariant=True)
 

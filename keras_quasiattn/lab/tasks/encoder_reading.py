@@ -285,8 +285,7 @@ class EncoderReading(VocabularyTask):
         encoder = self.encoder.pretrained(self.options.model["dropout"])
         start = self.options.model["attention_start"]
         set_pretrained(model, self._with_attention(encoder, start))
-        train = self._data.splits["train"]
-        train = train.where(np.arange(len(train)) % -(-len(train) // _FITTED) == 0)
+        train = self._data.splits["train"].sample(_FITTED)
         balanced = self.options.training.class_weights == "balanced"
         reader = keras.Model(model.inputs, model.get_layer("logits").input)
         start_logits(model, self._outputs(reader, train), train.labels, balanced=balanced)
