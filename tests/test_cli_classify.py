@@ -254,3 +254,11 @@ def test_a_run_of_pairs_was_loaded_before_it_had_nothing_to_show(run_cli, mlu_ru
     (tmp_path / "config.json").write_text(json.dumps({**config, "task": "pairs"}))
     message = "the answers of .* have no tokens to show: use predict"
     assert_one_line(run_cli("show", str(tmp_path), "one\ttwo"), message)  # it has no model
+
+
+def test_a_pair_without_a_label_was_a_mistake():
+    from keras_quasiattn.lab.cli.run_commands import _judged
+
+    answer = {"label": "same", "classes": ["other", "same"]}
+    assert _judged(answer, "-") == answer and _judged(answer, " same ")["right"]
+    assert not _judged({"label": "+", "classes": ["+", "-"]}, "-")["right"]

@@ -426,9 +426,12 @@ def _rows_of(made: "Task", data: Path, names: dict[str, str] | None, *, labelled
 
 def _judged(answer: dict[str, Any], label: str | None) -> dict[str, Any]:
     """Return the answer, and whether it is right if the row has a label."""
-    if label is None or not label.strip():
+    from keras_quasiattn.lab.data.text_pairs import NO_LABEL
+
+    expected = (label or "").strip()
+    if not expected or (expected == NO_LABEL and NO_LABEL not in answer["classes"]):
         return answer
-    return {**answer, "expected": label.strip(), "right": answer["label"] == label.strip()}
+    return {**answer, "expected": expected, "right": answer["label"] == expected}
 
 
 def _write_errors(file: Path, answers: list[dict[str, Any]]) -> None:
