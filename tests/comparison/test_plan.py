@@ -1,10 +1,15 @@
 """Which runs a table needs: the grid first, then the seeds of each row at its best."""
 
+import dataclasses
 from pathlib import Path
 
-from keras_quasiattn.lab.comparison.experiments import Figure, Row, Table
+import pytest
+
+from keras_quasiattn.lab.comparison import engine
+from keras_quasiattn.lab.comparison.experiments import Figure, Row, Table, read_records
 from keras_quasiattn.lab.comparison.plan import Plan
 from keras_quasiattn.lab.tasks import get
+from keras_quasiattn.lab.training.progress import Progress
 
 RATE = "training.learning_rate"
 
@@ -97,3 +102,23 @@ def test_further_seeds_of_the_chosen_rate_changed_the_choice():
         first = 0.8 if "0.001" in run.path.name else 0.7
         made.done(run, record(run, first if run.seed == 0 else 0.1))
     assert begun[4:] == ["softmax-0.001-1", "relu-0.001-1"]
+
+
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_a_run_of_two_tables_was_trained_by_both_at_once(at_once, tmp_path, monkeypatch):
+    trained = []
+
+    def run_jobs(next_job, work, done, **_):
+        while jobs := [job for _ in range(at_once) if (job := next_job()) is not None]:
+            for job in jobs:
+                trained.append(job.path.name)
+                done(job, record(job, 0.5))
+
+    monkeypatch.setattr(engine, "run_jobs", run_jobs)
+    files = [tmp_path / name for name in ("one.jsonl", "one.jsonl", "other.jsonl")]
+    plans = [plan(dataclasses.replace(table({}), records=file)) for file in files]
+    with Progress(False) as shown:
+        engine.Engine(plans, lambda row: 1.0, processes=1, log=tmp_path / "log", shown=shown).run()
+    assert sorted(trained) == ["relu-0", "relu-1", "softmax-0", "softmax-1"]
+    assert {len(read_records(file)) for file in files} == {4}
+    assert all(len(one.records(row)) == 2 for one in plans for row in one.rows)

@@ -10,15 +10,11 @@ from pathlib import Path
 
 from keras_quasiattn.core.compiled.threads import usable_cores
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.comparison.experiments import (
-    Record,
-    Row,
-    Table,
-)
+from keras_quasiattn.lab.comparison.experiments import Record, Row, Table
 from keras_quasiattn.lab.comparison.jobs import do
 from keras_quasiattn.lab.comparison.plan import Job, Plan, Point
 from keras_quasiattn.lab.comparison.tables import checked_records
-from keras_quasiattn.lab.comparison.workers import MEMORY, Failed, Lost, run_jobs
+from keras_quasiattn.lab.comparison.workers import MEMORY, run_jobs
 from keras_quasiattn.lab.tasks.preset import SPLITS
 from keras_quasiattn.lab.training import RunFolder, append_result
 from keras_quasiattn.lab.training.progress import Progress, duration
@@ -42,7 +38,10 @@ class Engine:
         self._plans, self._known = plans, seconds
         self._processes, self._log, self._shown = processes, log, shown
         self._at_most = at_most
-        self._running: dict[Job, Plan] = {}
+        # Tables may share a run, which is done once.
+        self._running: dict[Job, list[Plan]] = {}
+        self._results: dict[Job, Record | str] = {}
+        self._recorded: set[tuple[Path, Job]] = set()
         self._began = self._said = time.monotonic()
         self._all = self._seconds(self._waiting())
 
@@ -61,23 +60,35 @@ class Engine:
 
     def _next(self) -> Job | None:
         for plan in self._plans:
-            if (job := plan.next()) is not None:
-                self._running[job] = plan
-                return job
+            while (job := plan.next()) is not None:
+                if job in self._results:
+                    self._record(plan, job)
+                elif job in self._running:
+                    self._running[job].append(plan)
+                else:
+                    self._running[job] = [plan]
+                    return job
         return None
 
     def _done(self, run: Job, result: object) -> None:
-        plan = self._running.pop(run)
+        plans = self._running.pop(run)
+        self._results[run] = result if isinstance(result, dict) else str(result)
+        for plan in plans:
+            self._record(plan, run)
         if isinstance(result, dict):
-            append_result(plan.table.records, result)
-            plan.done(run, result)
-            name = plan.table.choose
+            name = plans[0].table.choose
             figure = f"{run.split} {name} {result[name]:.4f}" if name in result else "done"
             self._shown.say(f"{run.path.name}: {figure}{self._left()}")
         else:
-            assert isinstance(result, (Lost, Failed))  # noqa: S101 (for the type checker)
-            plan.done(run, str(result))
             self._shown.say(f"{run.path.name}: failed: {result}")
+
+    def _record(self, plan: Plan, run: Job) -> None:
+        """Give a plan the result of a run, and write it to the records of the plan's table once."""
+        result, place = self._results[run], (plan.table.records, run)
+        if not isinstance(result, str) and place not in self._recorded:
+            append_result(plan.table.records, result)
+            self._recorded.add(place)
+        plan.done(run, result)
 
     def _tick(self) -> None:
         now = time.monotonic()
