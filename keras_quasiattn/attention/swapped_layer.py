@@ -64,12 +64,18 @@ class Swap:
 
         A layer of another package swaps each attention as soon as it assigns it to an attribute.
         """
+        made = self._recreated(layer)
+        # The configuration lacks the name if the class of the layer has no `get_config`
+        made.name = layer.name
+        return made
+
+    def _recreated(self, layer: keras.layers.Layer) -> keras.layers.Layer:
         config = layer.get_config()
         if self.replaces(layer):
             return self._attention_layer(layer)
         if self.chooses(layer):
             return type(layer).from_config({**config, **self._choice(config)})
-        if holder_name(layer) not in self.holders:
+        if not self._holds(layer):
             return type(layer).from_config(config)
         if isinstance(layer, SwappedLayer):
             return self.make_block(original_class(layer), config["layer"])
@@ -91,7 +97,9 @@ class Swap:
         made: Any = type(kind.__name__, (SwappedLayer, kind), members)
         made.__module__ = kind.__module__
         _register(made)
-        return super(SwappedLayer, made).from_config(_own(serialized)["config"])  # type: ignore[misc]
+        # A copy, because Keras' wrappers and models change what they read
+        config = copy.deepcopy(serialized["config"])
+        return super(SwappedLayer, made).from_config(config)  # type: ignore[misc]
 
     def hook(self, layer: keras.layers.Layer) -> None:
         """Make the heads of a layer that `can_be_hooked` compute the new attention."""
@@ -107,7 +115,22 @@ class Swap:
             if value.built:
                 made.build_from_config(value.get_build_config())
             return made
-        return self.copy(value) if holder_name(value) in self.holders else value
+        if isinstance(value, keras.Sequential) or is_graph(value):
+            return self._model(value)
+        return self.copy(value) if self._holds(value) else value
+
+    def _holds(self, layer: keras.layers.Layer) -> bool:
+        return holder_name(layer) in self.holders
+
+    def _model(self, model: keras.Model) -> keras.Model:
+        """Return a copy of a functional or sequential model that a block assigns, if it attends."""
+        # Some layers make their attention only when they are built
+        if not any(self.replaces(one) or self._holds(one) for one in model._flatten_layers()):
+            return model
+        if makes_its_layers(model):
+            return made_anew(model, self)
+        # Keras asks once for each call of a shared layer
+        return keras.models.clone_model(model, clone_function=functools.cache(self.assigned))
 
     def _attention_layer(self, layer: keras.layers.Layer) -> keras.layers.Layer:
         given = layer.get_config()
@@ -187,13 +210,8 @@ class SwappedLayer(QuantizedParts):
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
         """Recreate the layer with its swapped attention."""
-        original = keras.saving.deserialize_keras_object(_own(config["layer"]))  # for its class
+        original = _made(config["layer"])  # for its class
         return Swap.saved(config).make_block(type(original), config["layer"])
-
-
-def _own(serialized: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy, because some classes, such as Keras' wrappers, remove what they read."""
-    return {**serialized, "config": dict(serialized["config"])}
 
 
 def _register(kind: type[Any]) -> None:
@@ -207,6 +225,11 @@ def original_class(layer: keras.layers.Layer) -> type[Any]:
     while issubclass(kind, (SwappedLayer, HookedLayer)):
         kind = kind.__bases__[1]
     return kind
+
+
+def is_graph(layer: keras.layers.Layer) -> bool:
+    """Return whether this is a functional model, or a sequential model that is built."""
+    return isinstance(layer, keras.Model) and hasattr(layer, "inputs")
 
 
 def holder_name(layer: keras.layers.Layer) -> str:
@@ -273,7 +296,7 @@ def with_attention(model: keras.Model, swap: Swap, serialized: dict[str, Any]) -
 
 
 def _made(serialized: dict[str, Any], custom_objects: Any = None) -> Any:
-    # KerasHub's tasks put objects into the configuration that they are made from
+    # A copy: KerasHub's tasks put objects into what they read, and Keras' wrappers take it away
     return keras.saving.deserialize_keras_object(copy.deepcopy(serialized), custom_objects)
 
 

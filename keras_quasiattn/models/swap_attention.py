@@ -17,6 +17,7 @@ from keras_quasiattn.attention.swapped_layer import (
     WITH_HEADS,
     Swap,
     holder_name,
+    is_graph,
     made_anew,
     makes_its_layers,
     original_class,
@@ -39,11 +40,12 @@ def swap_attention(
 
     The copy replaces `keras.layers.MultiHeadAttention`, `keras.layers.GroupQueryAttention` and this
     package's multi-head layers wherever they occur: in the model, in nested models, in this
-    package's blocks and Transformers, and in layers of your own or of other packages that hold them
-    as attributes, or in lists, tuples or dictionaries that are attributes. Layers that attend in a
-    method `_compute_attention` get another method: subclasses of Keras' layer that inherit it, such
-    as KerasHub's attention with a cache, and layers whose method computes a plain softmax, such as
-    Llama's, which is tested on numbers. Their caches, positions and grouped heads stay.
+    package's blocks and Transformers, and in layers or models of your own or of other packages that
+    hold them, or models with them, as attributes, or in lists, tuples or dictionaries that are
+    attributes. Layers that attend in a method `_compute_attention` get another method: subclasses
+    of Keras' layer that inherit it, such as KerasHub's attention with a cache, and layers whose
+    method computes a plain softmax, such as Llama's, which is tested on numbers. Their caches,
+    positions and grouped heads stay.
 
     Names, projection weights, masks and calls stay the same, and so do all other layers. Frozen
     layers stay frozen, including the further weights of a new layer. The original model does not
@@ -95,7 +97,7 @@ def swap_attention(
     >>> bool(keras.ops.max(keras.ops.abs(copy(states) - model(states))) < 1e-6)
     True
     """
-    if not _is_graph(model):
+    if not is_graph(model):
         raise ValueError(
             "`model` must be a functional model, or a sequential model that has been built. "
             f"Received: {model!r}"
@@ -143,7 +145,7 @@ def _copy(layer: keras.Layer, swap: Swap, made: dict[int, keras.Layer]) -> keras
     """Recreate a layer or model with its attention swapped; `made` holds copies by identity."""
     if id(layer) in made:
         return made[id(layer)]
-    if not _is_graph(layer) or swap.chooses(layer):
+    if not is_graph(layer) or swap.chooses(layer):
         copy = swap.copy(layer)
     elif makes_its_layers(layer):
         copy = made_anew(layer, swap)
@@ -169,15 +171,10 @@ def _as_not_compiled(model: keras.Model) -> Iterator[None]:
             one.compiled = True
 
 
-def _is_graph(layer: keras.Layer) -> bool:
-    """Return whether this is a functional or sequential model."""
-    return isinstance(layer, keras.Model) and hasattr(layer, "inputs")
-
-
 def _layers(model: keras.Model) -> Iterator[keras.Layer]:
     """Yield the layers of a model, including those of nested functional and sequential models."""
     for layer in model.layers:
-        if _is_graph(layer):
+        if is_graph(layer):
             yield from _layers(layer)
         else:
             yield layer
@@ -189,7 +186,7 @@ def _holders(layers: list[keras.Layer], swap: Swap) -> set[str]:
         holder_name(one)
         for layer in layers
         for one in layer._flatten_layers()  # Keras has no public way to list the layers in a layer
-        if not isinstance(one, keras.Model)
+        if not is_graph(one)
         and not swap.replaces(one)
         and any(map(swap.applies_to, one._flatten_layers()))
     }
@@ -197,7 +194,7 @@ def _holders(layers: list[keras.Layer], swap: Swap) -> set[str]:
 
 def _inside(layer: keras.Layer) -> list[keras.Layer]:
     """Return the direct sublayers of a layer or model, except one that replaces its method."""
-    if _is_graph(layer):
+    if is_graph(layer):
         return layer.layers
     inside = layer._flatten_layers(include_self=False, recursive=False)
     heads = layer.heads if isinstance(layer, HookedLayer) else None

@@ -11,6 +11,7 @@ from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.layers import (
     MultiHeadCoDA,
     MultiHeadGated,
+    MultiHeadReLU,
     MultiHeadSoftmax,
     TransformerDecoder,
     TransformerEncoder,
@@ -211,3 +212,42 @@ def test_a_layer_in_a_wrapper_of_keras(tmp_path):
     np.testing.assert_allclose(
         ops.convert_to_numpy(copy(x)), ops.convert_to_numpy(model(x)), atol=1e-5
     )
+
+
+@keras.saving.register_keras_serializable("tests")
+class OwnModel(keras.Model):
+    """A model without a functional graph, with a sequential one that is built by its first call."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.inner = keras.Sequential([Block(8, name="own")])
+
+    def call(self, x: Any) -> Any:
+        return self.inner(x)
+
+
+def in_own_model(x: Any) -> Any:
+    return OwnModel(name="mine")(x)
+
+
+def in_wrapped_model(x: Any) -> Any:
+    # A layer that the wrapped model calls twice must stay one layer.
+    inputs = keras.Input((5, 8))
+    attention = keras.layers.MultiHeadAttention(2, 4, name="twice")
+    model = keras.Model(inputs, attention(attention(inputs, inputs), inputs))
+    return keras.layers.TimeDistributed(model, name="wrapped")(x[:, None])[:, 0]
+
+
+@pytest.mark.parametrize("make", [in_own_model, in_wrapped_model])
+def test_attention_in_a_model_that_a_layer_holds(make, tmp_path):
+    # Such models were left as they were, and Keras' configuration of `OwnModel` has no name.
+    inputs = keras.Input((5, 8), name="x")
+    model = keras.Model(inputs, make(inputs))
+    copy = swap_attention(model, "relu", start="unchanged")
+    assert [layer.name for layer in copy.layers] == [layer.name for layer in model.layers]
+    assert kinds(model) == [keras.layers.MultiHeadAttention]
+    np.testing.assert_allclose(values(copy, X), values(model, X), atol=1e-6)
+    copy.save(tmp_path / "copy.keras")
+    loaded = keras.saving.load_model(tmp_path / "copy.keras")
+    assert MultiHeadReLU in kinds(loaded) and keras.layers.MultiHeadAttention not in kinds(loaded)
+    np.testing.assert_allclose(values(loaded, X), values(copy, X), atol=1e-6)
