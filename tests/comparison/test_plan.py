@@ -116,9 +116,12 @@ def test_a_run_of_two_tables_was_trained_by_both_at_once(at_once, tmp_path, monk
 
     monkeypatch.setattr(engine, "run_jobs", run_jobs)
     files = [tmp_path / name for name in ("one.jsonl", "one.jsonl", "other.jsonl")]
-    plans = [plan(dataclasses.replace(table({}), records=file)) for file in files]
+    tables = [dataclasses.replace(table({}), records=file) for file in files]
+    # Its run folders have the same names.
+    rows = [row.with_settings({"model.dropout": 0.4}) for row in tables[0].rows]
+    plans = list(map(plan, [*tables, dataclasses.replace(tables[0], rows=rows)]))
     with Progress(False) as shown:
         engine.Engine(plans, lambda row: 1.0, processes=1, log=tmp_path / "log", shown=shown).run()
-    assert sorted(trained) == ["relu-0", "relu-1", "softmax-0", "softmax-1"]
-    assert {len(read_records(file)) for file in files} == {4}
+    assert sorted(trained) == sorted(2 * ["relu-0", "relu-1", "softmax-0", "softmax-1"])
+    assert [len(read_records(file)) for file in files] == [8, 8, 4]
     assert all(len(one.records(row)) == 2 for one in plans for row in one.rows)

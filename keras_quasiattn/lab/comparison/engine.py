@@ -10,7 +10,7 @@ from pathlib import Path
 
 from keras_quasiattn.core.compiled.threads import usable_cores
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.comparison.experiments import Record, Row, Table
+from keras_quasiattn.lab.comparison.experiments import Key, Record, Row, Table
 from keras_quasiattn.lab.comparison.jobs import do
 from keras_quasiattn.lab.comparison.plan import Job, Plan, Point
 from keras_quasiattn.lab.comparison.tables import checked_records
@@ -19,6 +19,7 @@ from keras_quasiattn.lab.tasks.preset import SPLITS
 from keras_quasiattn.lab.training import RunFolder, append_result
 from keras_quasiattn.lab.training.progress import Progress, duration
 
+_Run = tuple[Job, Key]
 _SAID_EVERY = {True: 1.0, False: 20.0}  # seconds; on a terminal, or not
 
 
@@ -39,9 +40,9 @@ class Engine:
         self._processes, self._log, self._shown = processes, log, shown
         self._at_most = at_most
         # Tables may share a run, which is done once.
-        self._running: dict[Job, list[Plan]] = {}
-        self._results: dict[Job, Record | str] = {}
-        self._recorded: set[tuple[Path, Job]] = set()
+        self._running: dict[_Run, list[Plan]] = {}
+        self._results: dict[_Run, Record | str] = {}
+        self._recorded: set[tuple[Path, _Run]] = set()
         self._began = self._said = time.monotonic()
         self._all = self._seconds(self._waiting())
 
@@ -61,47 +62,49 @@ class Engine:
     def _next(self) -> Job | None:
         for plan in self._plans:
             while (job := plan.next()) is not None:
-                if job in self._results:
-                    self._record(plan, job)
-                elif job in self._running:
-                    self._running[job].append(plan)
+                run = _run_of(job)
+                if run in self._results:
+                    self._record(plan, run)
+                elif run in self._running:
+                    self._running[run].append(plan)
                 else:
-                    self._running[job] = [plan]
+                    self._running[run] = [plan]
                     return job
         return None
 
-    def _done(self, run: Job, result: object) -> None:
+    def _done(self, job: Job, result: object) -> None:
+        run = _run_of(job)
         plans = self._running.pop(run)
         self._results[run] = result if isinstance(result, dict) else str(result)
         for plan in plans:
             self._record(plan, run)
         if isinstance(result, dict):
             name = plans[0].table.choose
-            figure = f"{run.split} {name} {result[name]:.4f}" if name in result else "done"
-            self._shown.say(f"{run.path.name}: {figure}{self._left()}")
+            figure = f"{job.split} {name} {result[name]:.4f}" if name in result else "done"
+            self._shown.say(f"{job.path.name}: {figure}{self._left()}")
         else:
-            self._shown.say(f"{run.path.name}: failed: {result}")
+            self._shown.say(f"{job.path.name}: failed: {result}")
 
-    def _record(self, plan: Plan, run: Job) -> None:
+    def _record(self, plan: Plan, run: _Run) -> None:
         """Give a plan the result of a run, and write it to the records of the plan's table once."""
         result, place = self._results[run], (plan.table.records, run)
         if not isinstance(result, str) and place not in self._recorded:
             append_result(plan.table.records, result)
             self._recorded.add(place)
-        plan.done(run, result)
+        plan.done(run[0], result)
 
     def _tick(self) -> None:
         now = time.monotonic()
         if self._running and now - self._said >= _SAID_EVERY[self._shown.terminal]:
             self._said = now
-            names = ", ".join(run.path.name for run in self._running)
+            names = ", ".join(job.path.name for job, _ in self._running)
             self._shown.replace(f"training {names}{self._left()}")
 
     def _left(self) -> str:
         """Return the time left, estimated from the speed of the runs so far."""
         ahead = self._seconds(self._waiting())
-        for run in self._running:
-            ahead += (1 - _share(run.path)) * self._seconds([run.row])
+        for job, _ in self._running:
+            ahead += (1 - _share(job.path)) * self._seconds([job.row])
         passed, done = time.monotonic() - self._began, self._all - ahead
         if done <= 0.02 * self._all or ahead <= 0:
             return ""
@@ -112,6 +115,11 @@ class Engine:
 
     def _seconds(self, rows: Sequence[Row]) -> float:
         return sum(self._known(row) or 60.0 for row in rows)
+
+
+def _run_of(job: Job) -> _Run:
+    """Return what a run is known by: two rows may have the same folder, but not the same key."""
+    return job, job.row.key(job.split)
 
 
 def _share(path: Path) -> float:
