@@ -121,12 +121,12 @@ def largest(x: Tensor, axis: int | tuple[int, ...], lowest: float) -> Tensor:
 
 def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
     """Return the softmax over the last axis of `scores` where `mask` is True, and 0 elsewhere."""
-    if mask is None:
-        return ops.softmax(scores, axis=-1)
-    # About the lowest float32, not −inf: a row without keys stays finite until it is zeroed.
-    lowest = -3.4e38
-    shown = ops.where(mask, scores, ops.cast(lowest, scores.dtype))
-    return zero_masked(ops.softmax(shown, axis=-1), mask)
+    if mask is not None:
+        # About the lowest float32, not −inf: a row without keys stays finite until it is zeroed.
+        scores = ops.where(mask, scores, ops.cast(-3.4e38, scores.dtype))
+    if scores.shape[-1] == 1:  # Keras' softmax would warn
+        return zero_masked(ops.exp(scores - scores), mask)
+    return zero_masked(ops.softmax(scores, axis=-1), mask)
 
 
 def sides(name: str, x: Tensor, mask: Tensor | None, **roles: Tensor | None) -> list[Tensor]:

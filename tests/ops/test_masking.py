@@ -51,6 +51,19 @@ def test_pair_mask():
     assert tuple(masks.pair_mask(None, tensor(b)).shape) == (1, 1, 3)
 
 
+@pytest.mark.filterwarnings("error:You are using a softmax")
+def test_keras_warned_of_the_softmax_over_a_single_key():
+    scores, mask = np.array([[5.0], [-5.0]]), tensor([[True], [False]])
+    (all_, shown), (gradient,) = run_with_gradients(
+        lambda x: [masks.masked_softmax(x, None), masks.masked_softmax(x, mask)],
+        [scores],
+        [np.full((2, 1), 3.0)] * 2,
+    )
+    np.testing.assert_array_equal(all_, [[1], [1]])
+    np.testing.assert_array_equal(shown, [[1], [0]])
+    np.testing.assert_array_equal(gradient, [[0], [0]])
+
+
 @pytest.mark.parametrize("content", [np.nan, np.inf, -np.inf])
 def test_zero_masked_clears_anything_and_stops_its_gradient(content):
     x, mask = np.array([[1.0, content], [content, 4.0]]), np.eye(2, dtype="bool")
