@@ -1,12 +1,12 @@
 import pytest
 
-from keras_quasiattn.errors import UserError
+from keras_quasiattn.errors import FileError
 from keras_quasiattn.lab.training.checkpoints import Curves
 
 
-def test_folder_that_cannot_be_written(tmp_path):
+def test_a_folder_that_cannot_be_written_counted_as_a_failed_trial_of_a_search(tmp_path):
     (tmp_path / "file").write_text("kept")
-    with pytest.raises(UserError, match=rf"^cannot write {tmp_path}/file/tensorboard: [^\n]+$"):
+    with pytest.raises(FileError, match=rf"^cannot write {tmp_path}/file/tensorboard: [^\n]+$"):
         Curves(tmp_path / "file" / "tensorboard", [])
     assert (tmp_path / "file").read_text() == "kept"
 

@@ -13,7 +13,7 @@ import requests
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
-from keras_quasiattn.errors import UserError
+from keras_quasiattn.errors import FileError, UserError
 from keras_quasiattn.files import LOCK, locked
 
 _SECONDS = 5.0
@@ -53,7 +53,7 @@ def prepare(
         raise UserError(f"cannot download {builder.name}: {str(error).splitlines()[0]}") from error
     except (OSError, tf.errors.OpError) as error:
         reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
-        raise UserError(f"cannot write the data to {data_dir}: {reason}") from error
+        raise FileError(f"cannot write the data to {data_dir}: {reason}") from error
     return builder
 
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from keras_quasiattn.attention.base import Attention
 from keras_quasiattn.attention.gated import gates_uncounted
-from keras_quasiattn.errors import UserError
+from keras_quasiattn.errors import FileError, UserError
 from keras_quasiattn.files import atomic_folder
 from keras_quasiattn.lab.serving.description import write_description
 from keras_quasiattn.lab.serving.quantize import Quantized
@@ -102,7 +102,7 @@ def export(
             write_warm_up(temporary, name, records)
             write_description(folder, task, temporary, temporary / ABOUT, quantized, **about)
     except tf.errors.OpError as error:  # a full disk, for example
-        raise UserError(f"cannot write {final}: {str(error).splitlines()[0]}") from error
+        raise FileError(f"cannot write {final}: {str(error).splitlines()[0]}") from error
     add_model(Path(target), name)
     return final
 

@@ -15,7 +15,7 @@ from tensorboard.plugins.scalar.summary_v2 import scalar_pb
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from tensorboard.util.tensor_util import make_tensor_proto
 
-from keras_quasiattn.errors import UserError
+from keras_quasiattn.errors import FileError
 from keras_quasiattn.files import read_json_lines, write_json_lines
 from keras_quasiattn.report.attention_figures import AttentionFigures, scalars_of
 
@@ -41,7 +41,7 @@ class AttentionSummaries(keras.callbacks.Callback):
         start: the update from which training resumes; rows beyond it are dropped.
 
     Raises:
-        UserError: the folder cannot be written.
+        FileError: the folder cannot be written.
 
     ```python
     model.fit(x, y, callbacks=[AttentionSummaries("logs", x[:32])])
@@ -117,7 +117,7 @@ class AttentionSummaries(keras.callbacks.Callback):
             )
             self._writer.flush()
         except OSError as error:
-            raise UserError(f"cannot write {self._curves}: {error.strerror}") from error
+            raise FileError(f"cannot write {self._curves}: {error.strerror}") from error
 
 
 def _histogram(name: str, counts: Sequence[float]) -> Summary.Value:
