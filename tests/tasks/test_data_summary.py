@@ -5,7 +5,7 @@ import pytest
 import tiny_texts
 
 from keras_quasiattn.lab.comparison import of_task
-from keras_quasiattn.lab.data import LabelledTexts, LabelledTextSet
+from keras_quasiattn.lab.data import LabelledTexts, LabelledTextSet, TextPairs
 from keras_quasiattn.lab.data.labelled_texts import text_array
 from keras_quasiattn.lab.tasks.data_summary import summarize
 from keras_quasiattn.lab.tuning import search
@@ -111,6 +111,17 @@ LONG = ("word " * 50_000, "pos")
 def test_mistakes_in_the_data_passed_without_a_word(splits, warning):
     lines = [line for line in told(**splits) if line.startswith("warning: ")]
     assert any(line.startswith(f"warning: {warning}") for line in lines), lines
+
+
+def test_a_ranking_was_advised_to_select_by_macro_f1_which_it_does_not_have():
+    texts = text_array(f"text {n}".encode() for n in range(100))
+    labels = np.array([1] * 5 + [0] * 95)
+    warnings = {}
+    for groups in (None, np.arange(100) // 20):
+        data = LabelledTextSet(("0", "1"), {"train": TextPairs(texts, texts, labels, groups)}, "v")
+        lines = summarize(data, "", lambda some: np.full(len(some), 2), {})
+        warnings[groups is None] = [line for line in lines if line.startswith("warning: ")]
+    assert "training.select=macro_f1" in warnings[True][0] and not warnings[False]
 
 
 def test_what_is_cut_is_counted():

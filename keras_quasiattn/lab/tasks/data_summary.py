@@ -41,7 +41,8 @@ def summarize(
         counts = np.bincount(labels, minlength=max(len(data.classes), 2))
         names = data.classes or [*map(str, range(len(counts)))]
         lines.append(_classes_line(names, counts))
-        warnings += _doubts_on_classes(counts)
+        if getattr(train, "groups", None) is None:  # most candidates of a question are wrong
+            warnings += _doubts_on_classes(counts)
         warnings += _contradictions(keys["train"], labels, names)
     for name, texts in train.columns.items():
         line, doubts = _lengths(name, texts, count, limits.get(name))
