@@ -35,7 +35,7 @@ def new_version(target: str | Path, name: str, version: int | None) -> Path:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
         raise UserError(
             f"the model's name is {name!r}: it must start with a letter or digit and contain only "
-            "letters, digits, '.', '_' and '-'"
+            "letters, digits, '.', '_' and '-'; --name sets it"
         )
     model = Path(target) / name
     if version is None:

@@ -140,7 +140,7 @@ def test_versions_count_on_and_nothing_is_overwritten(folder, task, tmp_path, qu
     ("arguments", "message"),
     [
         ({"name": "../mlu"}, "the model's name is '../mlu': it must start with a letter or digit"),
-        ({"name": ""}, "the model's name is '': it must start"),
+        ({"name": ""}, "the model's name is '': it must start .*; --name sets it"),
         ({"name": "mlu\n"}, r"the model's name is 'mlu\\n'"),
         ({"version": 0}, "the version is 0: it must be from 1 to "),
         ({"version": 10**20}, "the version is 1.*0: it must be from 1 to 9223372036854775807"),
