@@ -33,7 +33,7 @@ COMPARED: Mapping[str, Sequence[str]] = {
 # The tables of each chart, which bears its name.
 CHARTS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "differences": COMPARED,
-    "encoder_differences": {"encoders": ("attentions-trec",)},
+    "encoder_differences": {"encoder_attentions": ("short-trec", "long-trec", "short-trecqa")},
 }
 TASKS = {
     "classify": "texts",
