@@ -47,6 +47,15 @@ def test_jsonl_may_hold_lists(tmp_path):
     assert rows == [(1, {"text": "a", "label": "1"}), (1, {"text": "b", "label": "2"})]
 
 
+def test_another_column_of_a_parquet_that_python_cannot_represent_was_a_traceback(tmp_path):
+    far = pyarrow.array([569_000_000_000], pyarrow.timestamp("s"))  # in the year 20000
+    table = pyarrow.table({"text": ["a"], "label": ["x"], "when": far})
+    pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
+    assert list(read_table(tmp_path / "a.parquet", COLUMNS)) == [(1, {"text": "a", "label": "x"})]
+    with pytest.raises(UserError, match="the columns are 'text', 'label', 'when': 'body' must"):
+        list(read_table(tmp_path / "a.parquet", ["body"]))
+
+
 def test_parquet(tmp_path):
     table = pyarrow.table({"text": ["a\nb", "naïve"], "x": [0.5, None], "label": [1, 2]})
     pyarrow.parquet.write_table(table, tmp_path / "a.parquet")

@@ -39,7 +39,9 @@ _OPTIONS = (
         help="One of the task's presets; default: the first.",
     ),
     click.option(
-        "--data", type=PATH, help="Train on this file of your own: TSV, CSV, TXT or JSONL."
+        "--data",
+        type=PATH,
+        help="Train on this file of your own: TSV, CSV, TXT, JSONL or Parquet.",
     ),
     click.option(
         "--validation",

@@ -83,7 +83,7 @@ def read_table(
             objects = read_objects(file, stream, columns)
             rows = _typed_rows(file, objects, columns, optional, our_names)
         elif form == ".parquet":
-            objects = _parquet_rows(file, [*columns, *optional])
+            objects = _parquet_rows(file, columns, optional, our_names)
             rows = _typed_rows(file, objects, columns, optional, our_names)
         else:
             if form is None:
@@ -181,13 +181,18 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
-def _parquet_rows(file: Path, wanted: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+def _parquet_rows(
+    file: Path, columns: Sequence[str], optional: Sequence[str], our_names: Mapping[str, str]
+) -> Iterator[tuple[int, dict[str, Any]]]:
     import pyarrow.parquet  # part of TensorFlow Datasets, and slow to import
 
     try:
         parquet = pyarrow.parquet.ParquetFile(file)
-        _check_once(str(file), parquet.schema_arrow.names, wanted)
-        batches = parquet.iter_batches()
+        names = parquet.schema_arrow.names
+        _check_columns(str(file), names, columns, our_names)
+        wanted = [*columns, *(column for column in optional if column in names)]
+        _check_once(str(file), names, wanted)
+        batches = parquet.iter_batches(columns=wanted)  # Python cannot represent every other column
         rows = itertools.chain.from_iterable(batch.to_pylist() for batch in batches)
         yield from enumerate(rows, 1)
     except (pyarrow.ArrowException, OSError) as error:
