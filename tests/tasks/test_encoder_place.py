@@ -6,7 +6,7 @@ import pytest
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.tasks import encoder_place
-from keras_quasiattn.lab.tasks.encoder import load_encoder
+from keras_quasiattn.lab.tasks.encoder import _licence, load_encoder
 from keras_quasiattn.lab.tasks.encoder_place import check_place
 
 TRAIN = ("train", "classify", "--run", "run", "--data")
@@ -75,6 +75,47 @@ def test_what_was_downloaded_needs_no_network(tmp_path):
     (folder / "config.json").write_text("{}")
     check_place("hf://someone/bert")
     assert encoder_place.os.environ["HF_HUB_OFFLINE"] == "1"
+
+
+@pytest.mark.usefixtures("has_hub")
+@pytest.mark.parametrize(
+    ("variable", "below"), [("HF_HOME", "hub"), ("XDG_CACHE_HOME", "huggingface/hub")]
+)
+def test_downloads_were_not_found_where_other_variables_of_the_client_put_them(
+    variable, below, tmp_path, monkeypatch
+):
+    monkeypatch.delenv("HF_HUB_CACHE")
+    monkeypatch.setenv(variable, str(tmp_path))
+    folder = tmp_path / below / "models--someone--bert" / "snapshots" / "1"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    check_place("hf://someone/bert")
+
+
+@pytest.mark.usefixtures("has_hub")
+def test_an_encoder_without_a_limit_on_its_positions_was_a_traceback(tmp_path):
+    import keras_hub
+
+    sizes = {"num_heads": 1, "hidden_dim": 4, "intermediate_dim": 4}
+    xlnet = keras_hub.models.XLNetBackbone(vocabulary_size=9, num_layers=1, **sizes)
+    xlnet.save_to_preset(str(tmp_path / "xlnet"))
+    with pytest.raises(UserError, match="a XLNetBackbone: its number of positions has no limit"):
+        load_encoder(str(tmp_path / "xlnet"))
+
+
+@pytest.mark.usefixtures("has_hub")
+@pytest.mark.parametrize(
+    ("card", "licence"),
+    [
+        ("'mit'", "mit"),
+        ("apache-2.0", "apache-2.0"),
+        ("\n- mit\n- gpl", "unknown"),
+        ("", "unknown"),
+    ],
+)
+def test_a_licence_was_the_next_word_of_the_card(card, licence, tmp_path):
+    (tmp_path / "README.md").write_text(f"---\nlicense: {card}\ntags: [small]\n---\n")
+    assert _licence(str(tmp_path)) == licence
 
 
 def test_without_keras_hub_the_extra_is_named(monkeypatch):

@@ -108,20 +108,25 @@ def load_encoder(place: str) -> tuple[Encoder, list[str], list[str]]:
         raise _unsuitable(place, family, "it does not read one sequence of tokens")
     kept = {"name", "trainable", "dtype", "dropout"}
     config = {name: one for name, one in backbone.get_config().items() if name not in kept}
-    found: dict[str, Any] = {
-        "place": place,
-        "sha256": _weights_hash(place),
-        "licence": _licence(place),
-        "family": family,
-        "config": json.loads(json.dumps(config)),
-        "length": config["max_sequence_length"],
-    }
+    if "max_sequence_length" not in config:
+        raise _unsuitable(place, family, "its number of positions has no limit")
+
+    def encoder(**of_tokenizer: Any) -> Encoder:
+        # The weights may have to be downloaded, so they come after the checks.
+        return Encoder(
+            place=place,
+            sha256=_weights_hash(place),
+            licence=_licence(place),
+            family=family,
+            config=json.loads(json.dumps(config)),
+            length=config["max_sequence_length"],
+            **of_tokenizer,
+        )
+
     if family == _BYTE_PAIRS:
         pieces, merges, padding = read_byte_pairs(*_byte_pair_files(place))
-        encoder = Encoder(
-            **found, lowercase=False, strip_accents=False, byte_pairs=True, padding_id=padding
-        )
-        return encoder, pieces, merges
+        of_bytes = {"lowercase": False, "strip_accents": False, "byte_pairs": True}
+        return encoder(**of_bytes, padding_id=padding), pieces, merges
     tokenizer = _loaded(place, lambda: models.Tokenizer.from_preset(place))
     if not isinstance(tokenizer, require("keras_hub", "pretrained").tokenizers.WordPieceTokenizer):
         name = type(tokenizer).__name__
@@ -131,8 +136,8 @@ def load_encoder(place: str) -> tuple[Encoder, list[str], list[str]]:
         EncoderTokenizer(vocabulary)
     except ValueError as error:
         raise _unsuitable(place, family, str(error)) from error
-    encoder = Encoder(**found, lowercase=tokenizer.lowercase, strip_accents=tokenizer.strip_accents)
-    return encoder, vocabulary, []
+    of_words = {"lowercase": tokenizer.lowercase, "strip_accents": tokenizer.strip_accents}
+    return encoder(**of_words), vocabulary, []
 
 
 def states_of(backbone: keras.Model) -> keras.Model:
@@ -196,8 +201,12 @@ def _weights_hash(place: str) -> str:
 
 
 def _licence(place: str) -> str:
-    """Return the licence named in the card of a preset, or "unknown"."""
+    """Return the licence that the card of a preset names, or "unknown" for none or several."""
     card = _file(place, "README.md")
     head = card.read_text(encoding="utf-8", errors="replace").split("---") if card else []
-    named = re.search(r"^license:\s*(\S+)", head[1], re.MULTILINE) if len(head) > 2 else None
+    named = (
+        re.search(r"^license:[ \t]*['\"]?([\w.-]+)", head[1], re.MULTILINE)
+        if len(head) > 2
+        else None
+    )
     return named[1] if named else "unknown"

@@ -13,11 +13,14 @@ from keras_quasiattn.extras import MissingPackageError
 ENCODER_FILE = "encoder.json"  # in a run
 ENCODER = "encoder"  # the model with a pretrained encoder
 _SECONDS = 3.0  # seconds to wait for a server
-# By scheme: the server to ask, and the folder of its downloads.
-_HOSTS = {
-    "hf": ("huggingface.co", ("HF_HUB_CACHE", "~/.cache/huggingface/hub")),
-    "kaggle": ("api.kaggle.com", ("KAGGLEHUB_CACHE", "~/.cache/kagglehub")),
+# By scheme, the server to ask.
+_HOSTS = {"hf": "huggingface.co", "kaggle": "api.kaggle.com"}
+# The folder of its downloads: by variable, in their order, a folder in the one that it names.
+_DOWNLOADS = {
+    "hf": {"HF_HUB_CACHE": ".", "HF_HOME": "hub", "XDG_CACHE_HOME": "huggingface/hub"},
+    "kaggle": {"KAGGLEHUB_CACHE": "."},
 }
+_USUAL = {"hf": "~/.cache/huggingface/hub", "kaggle": "~/.cache/kagglehub"}
 _PLACES = (
     "a folder with config.json, model.safetensors and vocab.txt, or vocab.json and merges.txt, a "
     "KerasHub preset such as bert_tiny_en_uncased, kaggle://ORG/MODEL/keras/NAME, or hf://ORG/MODEL"
@@ -53,10 +56,15 @@ def check_place(place: str) -> None:
         scheme, name = "kaggle", place
     if scheme not in _HOSTS:
         return  # KerasHub knows the scheme, or lists those it knows
-    host, (variable, usual) = _HOSTS[scheme]
+    host = _HOSTS[scheme]
     if _is_reachable(host):
         return
-    if not _was_downloaded(name, Path(os.environ.get(variable, usual))):
+    places = [
+        Path(os.environ[variable], below)
+        for variable, below in _DOWNLOADS[scheme].items()
+        if os.environ.get(variable)
+    ]
+    if not _was_downloaded(name, next(iter(places), Path(_USUAL[scheme]))):
         raise UserError(
             f"the encoder {place!r}: {host} cannot be reached, and it was not downloaded before: "
             "name a folder, or try again with a network"
