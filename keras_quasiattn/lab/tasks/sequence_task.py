@@ -60,6 +60,7 @@ class SequenceTask(DecodedTask):
     `models.Seq2Seq`; the `*_coda` models differ from their counterparts only in the attention.
     """
 
+    counts_tokens: ClassVar[bool] = True
     least: ClassVar[Mapping[str, int]] = {
         "data.vocabulary_size": 3,
         "data.max_length": 2,

@@ -126,6 +126,7 @@ class Task(abc.ABC):
         weighted_metrics: whether the metrics take the weights of the validation examples; the loss
             always does.
         has_classes: whether the training examples have classes, which can be weighted.
+        counts_tokens: whether `training.batch_size` is a number of tokens.
         measures_training: whether the metrics also measure training batches; if not, the history
             has only their validation values.
         sources: where the examples of each preset come from; a `sources.Source`, if anything.
@@ -151,6 +152,7 @@ class Task(abc.ABC):
     own_data: ClassVar[tuple[str, str] | None] = None
     weighted_metrics: ClassVar[bool] = False
     has_classes: ClassVar[bool] = False
+    counts_tokens: ClassVar[bool] = False
     measures_training: ClassVar[bool] = True
     sources: ClassVar[Mapping[str, Any]] = {}
     least: ClassVar[Mapping[str, int]] = {}

@@ -94,10 +94,12 @@ def search(
         raise UserError(f"the number of trials is {trials}: it must be at least 1")
     if folds < 1:
         raise UserError(f"the number of folds is {folds}: it must be at least 1")
-    if folds > 1 and "data.validation_fold" not in task.options.options():
+    known = task.options.options()
+    if folds > 1 and (known.get("data.validation") or "data.validation_fold" not in known):
+        own = known.get("data.validation") or f"preset {task.preset}"
         raise UserError(
-            f"the number of folds is {folds}: "
-            f"preset {task.preset} has its own validation split, so it must be 1"
+            f"the number of folds is {folds}: the validation data are those of {own}, so it must "
+            "be 1"
         )
     if method == "hyperband" and settings.average_checkpoints > 1:
         raise UserError(
@@ -107,7 +109,6 @@ def search(
     for name in space.get("model.attention", ()):
         if name not in ATTENTIONS:
             raise UserError.unknown("attention", name, ATTENTIONS)
-    known = task.options.options()
     for option in space:
         whole = ".".join(option.split(".")[:2])  # an option, or the dictionary of an entry
         if option not in known and not isinstance(known.get(whole), Mapping):
@@ -372,6 +373,8 @@ def search_space(task: Task, wanted: Mapping[str, str] | None = None) -> dict[st
         is_encoder = task.model == ENCODER
         choices = _CHOICES_OF_ENCODERS if is_encoder else _CHOICES
         space = {option: list(values) for option, values in choices.items() if option in options}
+        if task.counts_tokens:  # these batch sizes are numbers of texts
+            space.pop("training.batch_size")
         attention = options.get("model.attention")
         # The softmax of an encoder is its own, without options.
         if attention in ATTENTIONS and not (is_encoder and attention == BASELINE):

@@ -1,6 +1,7 @@
 """Searches over a task that stands in for training, and one that trains."""
 
 import json
+import re
 import shutil
 
 import keras_tuner
@@ -234,6 +235,14 @@ def test_bad_arguments(task, tmp_path, arguments, message):
     assert not (tmp_path / "search").exists()
 
 
+def test_folds_with_a_validation_file_trained_the_same_run_several_times(task, texts, tmp_path):
+    own = str(texts / "train.tsv")
+    given = task.from_config({**task.config(), "options": {"data.validation": own}}, tmp_path)
+    said = f"the number of folds is 2: the validation data are those of {own}, so it must be 1"
+    with pytest.raises(UserError, match=re.escape(said)):
+        search(given, SPACE, tmp_path / "search", folds=2)
+
+
 def test_half_a_cluster_is_refused(task, tmp_path, monkeypatch):
     monkeypatch.setenv("KERASTUNER_ORACLE_IP", "127.0.0.1")
     with pytest.raises(UserError, match="KERASTUNER_TUNER_ID, KERASTUNER_ORACLE_PORT is not set"):
@@ -285,6 +294,11 @@ def test_search_spaces(task, texts):
     ):
         with pytest.raises(UserError, match=message):
             search_space(task, wanted)
+
+
+def test_the_search_of_a_translation_tried_batches_of_eight_tokens():
+    common = {"preset": "multi30k", "model": "transformer", "seed": 0, "data_dir": "data"}
+    assert "training.batch_size" not in search_space(get("translate")(**common))
 
 
 def test_of_equal_trials_a_killed_search_picked_another(task, monkeypatch, tmp_path):
