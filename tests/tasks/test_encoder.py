@@ -481,6 +481,13 @@ def test_an_encoder_with_fewer_positions_than_the_default_was_refused(tmp_path, 
 
 
 @pytest.mark.parametrize("name", ["pairs", "rank"])
+def test_own_pairs_gave_an_encoder_the_dropout_of_smaller_networks(name):
+    """With dropout, the means of two texts differ by chance."""
+    for preset in get(name).presets.values():
+        assert preset.for_model("encoder")["model.dropout"] == 0.0
+
+
+@pytest.mark.parametrize("name", ["pairs", "rank"])
 def test_compare_gave_coda_in_an_encoder_the_options_of_other_models(name, tmp_path):
     """They leave E and N unscaled, as with projections of word vectors: all gates are closed."""
     common = {"preset": "own", "seed": 0, "data_dir": tmp_path}
