@@ -18,7 +18,8 @@ def no_network(monkeypatch, tmp_path):
         raise OSError("Name or service not known")
 
     monkeypatch.setattr(socket, "create_connection", refused)
-    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "HF_HUB_OFFLINE"):
+    proxies = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
+    for name in (*proxies, "HF_HUB_OFFLINE", "HF_ENDPOINT"):
         monkeypatch.setenv(name, "")  # so that it is restored
         monkeypatch.delenv(name)
     for name in ("HF_HUB_CACHE", "KAGGLEHUB_CACHE"):
@@ -90,6 +91,20 @@ def test_downloads_were_not_found_where_other_variables_of_the_client_put_them(
     folder.mkdir(parents=True)
     (folder / "config.json").write_text("{}")
     check_place("hf://someone/bert")
+
+
+@pytest.mark.usefixtures("has_hub")
+def test_the_mirror_of_hf_endpoint_was_not_asked(monkeypatch):
+    monkeypatch.setenv("HF_ENDPOINT", "http://mirror.example:8080/")
+    asked = []
+
+    def connect(place, **_):
+        asked.append(place)
+        return socket.socket()
+
+    monkeypatch.setattr(socket, "create_connection", connect)
+    check_place("hf://someone/bert")
+    assert asked == [("mirror.example", 8080)]
 
 
 @pytest.mark.usefixtures("has_hub")

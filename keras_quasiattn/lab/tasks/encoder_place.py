@@ -5,6 +5,8 @@ import importlib.util
 import os
 import socket
 import threading
+import urllib.parse
+import urllib.request
 from pathlib import Path
 
 from keras_quasiattn.errors import UserError
@@ -13,7 +15,7 @@ from keras_quasiattn.extras import MissingPackageError
 ENCODER_FILE = "encoder.json"  # in a run
 ENCODER = "encoder"  # the model with a pretrained encoder
 _SECONDS = 3.0  # seconds to wait for a server
-# By scheme, the server to ask.
+# By scheme, the server to ask; HF_ENDPOINT names another one for "hf".
 _HOSTS = {"hf": "huggingface.co", "kaggle": "api.kaggle.com"}
 # The folder of its downloads: by variable, in their order, a folder in the one that it names.
 _DOWNLOADS = {
@@ -56,8 +58,11 @@ def check_place(place: str) -> None:
         scheme, name = "kaggle", place
     if scheme not in _HOSTS:
         return  # KerasHub knows the scheme, or lists those it knows
-    host = _HOSTS[scheme]
-    if _is_reachable(host):
+    host, port = _HOSTS[scheme], 443
+    if scheme == "hf" and (mirror := os.environ.get("HF_ENDPOINT")):
+        parts = urllib.parse.urlsplit(mirror)
+        host, port = parts.hostname or "", parts.port or (80 if parts.scheme == "http" else 443)
+    if _is_reachable(host, port):
         return
     places = [
         Path(os.environ[variable], below)
@@ -73,15 +78,15 @@ def check_place(place: str) -> None:
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 
-def _is_reachable(host: str) -> bool:
+def _is_reachable(host: str, port: int) -> bool:
     """Return whether the server answers within seconds, or a proxy is configured."""
-    if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY")):
+    if {"https", "all"} & urllib.request.getproxies().keys():
         return True
     connected = threading.Event()
 
     def connect() -> None:
         with contextlib.suppress(OSError):
-            socket.create_connection((host, 443), timeout=_SECONDS).close()
+            socket.create_connection((host, port), timeout=_SECONDS).close()
             connected.set()
 
     # In a thread, because the timeout does not limit address lookup.
