@@ -226,7 +226,8 @@ def sequence_mask(
     Keras does not pass it.
     """
     if mask is None and reads_implicit:
-        mask = getattr(x, "_keras_mask", None)
+        # Not an attribute where JAX traces. Keras has no public way to read it.
+        mask = keras.src.backend.get_keras_mask(x)
     check_sequence_mask(mask, name, x, pairs)
     mask = as_boolean_mask(mask, name)
     return mask if x is None else for_all_positions(mask, x)

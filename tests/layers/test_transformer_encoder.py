@@ -4,7 +4,7 @@ import pytest
 from keras import ops
 from tools import normal, to_numpy
 
-from keras_quasiattn.layers import TransformerEncoder
+from keras_quasiattn.layers import TransformerDecoder, TransformerEncoder
 
 CENTERED = {"gate_range": "centered", "center_similarity": True}
 ATTENTIONS = [("softmax", None), ("coda", None), ("coda", CENTERED)]
@@ -101,3 +101,16 @@ def test_bad_calls_are_named():
     built(x, x)
     with pytest.raises(ValueError, match="`attention` must be an unbuilt layer"):
         TransformerEncoder(7, attention=built)
+
+
+def test_an_implicit_mask_was_lost_where_jax_traces():
+    """Keras passes no mask to a call with a further tensor, nor to a decoder without an encoder."""
+    ids = keras.Input((3,), dtype="int32")
+    x = keras.layers.Embedding(5, 8, mask_zero=True)(ids)
+    attention = {"num_heads": 2, "attention": "softmax"}
+    encoded = TransformerEncoder(8, **attention)(x, attention_mask=np.ones((3, 3), "bool"))
+    decoded = TransformerDecoder(8, **attention)(x, use_causal_mask=False)
+    model = keras.Model(ids, [encoded, decoded])
+    tokens = np.array([[4, 3, 0], [2, 0, 0]])
+    for traced, eager in zip(model.predict(tokens, verbose=0), model(tokens), strict=True):
+        np.testing.assert_allclose(traced, to_numpy(eager), atol=1e-5)
