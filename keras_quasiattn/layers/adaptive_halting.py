@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_quasiattn.core.arguments import check, check_sequence
 from keras_quasiattn.core.configured import ConfiguredLayer
-from keras_quasiattn.core.masks import masked_mean, sequence_mask
+from keras_quasiattn.core.masks import masked_mean, sequence_mask, zero_padding
 from keras_quasiattn.layers.dense import make_dense
 
 Tensor = Any
@@ -26,8 +26,8 @@ class AdaptiveHalting(ConfiguredLayer):
     result of its previous call. A position that halted at step N keeps the state s_N, which the
     others see later on. Every step computes all positions, so halting saves no time, but the result
     for an example does not depend on the rest of its batch. Sums are float32 or higher, also in
-    16-bit layers. In training the last call adds the cost to the loss; padding does not count.
-    Every returned tensor keeps the mask.
+    16-bit layers. In training the last call adds the cost to the loss; padding does not count, and
+    values there, NaN included, have no effect. Every returned tensor keeps the mask.
 
     Args:
         threshold: number in (0, 1]. A position halts when Σ p exceeds it. Defaults to 0.99.
@@ -101,6 +101,7 @@ class AdaptiveHalting(ConfiguredLayer):
     ) -> dict[str, Tensor]:
         """Process one step; see the class."""
         mask = sequence_mask(mask, "mask", inputs)
+        inputs, state = zero_padding(inputs, mask), zero_padding(state, mask)
         probability = self.unit(inputs)  # (B, T, 1)
         if progress is None:
             zeros = ops.zeros_like(probability)

@@ -2,6 +2,7 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
+from tools import run_with_gradients
 
 from keras_quasiattn.layers import AdaptiveHalting
 
@@ -74,6 +75,21 @@ def test_the_cost_counts_real_positions_in_training_only():
     free = make(ponder_weight=0.0)[0]
     run(free, lambda x: x, np.zeros_like(x), training=True)
     assert not free.losses
+
+
+def test_nan_at_padding_was_in_the_gradient_of_the_cost():
+    halting, *_, x = make()
+    mask = np.arange(T) < np.array([[T], [2], [0]])
+    x[~mask] = np.nan
+
+    def cost(x):
+        progress = halting(x, x, mask=mask, training=True)
+        halting(x, x, progress, mask=mask, is_last=True, training=True)
+        return halting.losses
+
+    _, (gradient,) = run_with_gradients(cost, [x], [1.0])
+    assert np.isfinite(gradient).all() and gradient[mask].any() and not gradient[~mask].any()
+    assert np.isfinite(run(halting, lambda x: x, x, mask=mask)["output"]).all()
 
 
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
