@@ -54,11 +54,12 @@ class TimingSignal(ConfiguredLayer):
         """Add the signal; see the class."""
         length, width = ops.shape(inputs)[1], inputs.shape[-1]
         half = width // 2
-        # float32 throughout: float16 cannot tell positions above 2048 apart.
+        # At least float32: float16 cannot tell positions above 2048 apart.
+        dtype = "float64" if self.compute_dtype == "float64" else "float32"
         positions = ops.arange(length, dtype="int32") + ops.cast(start_index, "int32")
-        positions = ops.cast(positions, "float32")
+        positions = ops.cast(positions, dtype)
         step = -math.log(self.max_timescale) / max(half - 1, 1)  # in the logarithm of the rates
-        rates = ops.exp(ops.arange(half, dtype="float32") * step)
+        rates = ops.exp(ops.arange(half, dtype=dtype) * step)
         angles = ops.expand_dims(positions, 1) * ops.expand_dims(rates, 0)  # (T, D // 2)
         signal = ops.concatenate([ops.sin(angles), ops.cos(angles)], axis=-1)  # (T, 2·(D // 2))
         signal = ops.pad(signal, [[0, 0], [0, width % 2]])  # (T, D)

@@ -36,6 +36,14 @@ def test_timing_signal_tells_distant_positions_apart_in_half_precision():
     )
 
 
+def test_timing_signal_in_float64_was_rounded_to_float32():
+    layer = TimingSignal(dtype="float64")
+    angles = 4096.0 * 1e4 ** -np.array([0.0, 1.0])
+    want = np.concatenate([np.sin(angles), np.cos(angles)])
+    got = ops.convert_to_numpy(layer(np.zeros((1, 1, 4)), start_index=4096))[0, 0]
+    np.testing.assert_allclose(got, want, atol=1e-10)
+
+
 def test_step_signal_adds_its_own_vector_at_every_step():
     layer = StepSignal(3)
     x = np.ones((2, 4, 5), "float32")
