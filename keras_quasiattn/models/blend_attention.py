@@ -70,6 +70,7 @@ class BlendAttention(keras.callbacks.Callback):
             )
         self._total = self.updates or max(1, round(self.share * steps * self.params["epochs"]))
         self._amount = min(float(ops.convert_to_numpy(one.amount)) for one in self._starts)
+        self._seen = round(self._amount * self._total)  # for epochs of unknown length
         if self._amount == 1 and not self._is_over:  # the weights were set, not loaded
             self._move(1.0)
 

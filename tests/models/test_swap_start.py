@@ -291,6 +291,14 @@ def test_a_blend_goes_on_where_it_was_and_stays_in_a_file(tmp_path):
     assert shares.seen[0] == (0.625, False) and shares.seen[-1] == (1.0, True)
 
 
+def test_a_blend_over_epochs_of_unknown_length_began_again():
+    copy, shares = blended(run_eagerly=True), Shares()
+    for epoch in range(2):
+        again, batches = [BlendAttention(updates=4), shares], ((X, X) for _ in range(2))
+        copy.fit(batches, initial_epoch=epoch, epochs=epoch + 1, verbose=0, callbacks=again)
+    assert shares.seen == [(0.75, False), (1.0, True)]  # of the second call
+
+
 def test_what_a_blend_needs_is_named():
     x = keras.Input((None, 8))
     model = keras.Model(x, keras.layers.Dense(8)(x))
