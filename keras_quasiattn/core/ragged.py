@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 
 Tensor = Any
-_LARGEST_ID = 2**31 - 1
+_IDS = np.iinfo(np.int32)
 
 
 def from_ragged(sequences: Any) -> tuple[Tensor, Tensor]:
@@ -48,11 +48,12 @@ def from_ragged(sequences: Any) -> tuple[Tensor, Tensor]:
     filled = [one.dtype for one in arrays if one.size]  # an empty list has no dtype
     kind = np.result_type(*filled) if filled else np.dtype("int64")
     dtype = keras.config.floatx() if kind.kind == "f" else "int32"
-    largest = max((np.abs(one).max() for one in arrays if one.size), default=0)
-    if dtype == "int32" and largest > _LARGEST_ID:
+    extremes = [extreme for one in arrays if one.size for extreme in (one.min(), one.max())]
+    beyond = [one for one in extremes if not _IDS.min <= one <= _IDS.max]
+    if dtype == "int32" and beyond:
         raise ValueError(
-            f"`sequences` must hold integers up to {_LARGEST_ID}, which become int32. "
-            f"Received: {largest}"
+            f"`sequences` must hold integers from {_IDS.min} to {_IDS.max}, which become int32. "
+            f"Received: {beyond[0]}"
         )
     padded = np.zeros((len(arrays), lengths.max(), *features.pop()), dtype)
     for row, one in zip(padded, arrays, strict=True):

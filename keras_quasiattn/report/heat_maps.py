@@ -24,7 +24,7 @@ class Panel:
     """One matrix with all its heads."""
 
     title: str
-    values: np.ndarray  # (N, T, S), NaN at masked pairs
+    values: np.ndarray  # (N, T, S), NaN at pairs that are masked or have no finite weight
     rows: list[str]
     columns: list[str]
 
@@ -78,9 +78,9 @@ def heat_maps(
         for recorded in one.matrices.values():
             # (B, ..., N, T, S), (B, T, S), or (B, S) where a sequence is pooled
             values = keras.ops.convert_to_numpy(keras.ops.cast(recorded.values, "float32"))
-            visible = True
+            visible = np.isfinite(values)
             if recorded.visible is not None:
-                visible = keras.ops.convert_to_numpy(recorded.visible)
+                visible = visible & keras.ops.convert_to_numpy(recorded.visible)
             values = np.where(visible, values, np.nan)
             # A matrix with batch size 1 applies to all examples.
             values = values[min(index, len(values) - 1)]

@@ -78,7 +78,8 @@ def _spaces(
 ) -> dict[str, dict[str, dict[Any, Any]]]:
     """Return the choices for each option of each attention."""
     wanted = sorted(ATTENTIONS) if attention is None else attention
-    wanted = [wanted] if isinstance(wanted, str) else wanted
+    if not isinstance(wanted, Mapping):
+        wanted = [wanted] if isinstance(wanted, str) else list(wanted)
     for name in wanted:
         if name not in ATTENTIONS:
             raise UserError.unknown("attention", name, ATTENTIONS)

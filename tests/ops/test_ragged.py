@@ -71,7 +71,8 @@ def test_in_a_pipeline(tensorflow_only):
         ([VECTORS[0], np.ones((1, 3))], r"with the same D.*\[\(3, 2\), \(1, 3\)\]"),
         ([np.ones((1, 2, 2))], r"ids \(L,\) or vectors"),
         ([1, 2], r"Received: shapes \[\(\), \(\)\]"),
-        ([[2**32 + 5], [1]], "integers up to 2147483647, which become int32.*4294967301"),  # was 5
+        ([[2**32 + 5], [1]], "to 2147483647, which become int32.*4294967301"),  # was 5
+        ([[1, -(2**63)]], "from -2147483648 to.*Received: -9223372036854775808"),  # was 0
         (["ab", "c"], "must hold sequences of integers or floats.*Received: 'ab'"),
         ([[[1], [2, 3]]], r"must hold sequences of integers or floats.*\[\[1\], \[2, 3\]\]"),
     ],
@@ -80,6 +81,10 @@ def test_what_is_no_list_of_sequences_is_one_clear_line(sequences, said):
     with pytest.raises(ValueError, match=said) as caught:
         from_ragged(sequences)
     assert "\n" not in str(caught.value)
+
+
+def test_the_lowest_int32_was_refused():
+    assert to_numpy(from_ragged([[-(2**31), 2**31 - 1]])[0]).tolist() == [[-(2**31), 2**31 - 1]]
 
 
 def test_a_tensor_with_two_ragged_axes_is_refused(tensorflow_only):

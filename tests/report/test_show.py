@@ -135,3 +135,10 @@ def test_sequences_without_positions_are_refused():
     layer(x, x)
     with pytest.raises(ValueError, match=r"at least one position. Received: .*\(1, 2, 0, 3\)"):
         keras_quasiattn.report.show(layer, x[:, :0], x)
+
+
+def test_an_infinite_weight_had_no_colour():
+    x = np.full((1, 2, 4), 1e20, "float32")
+    layer = layers.MultiHeadReLU(num_heads=1, key_dim=2, kernel_initializer="ones")
+    view = keras_quasiattn.report.show(layer, x, x)
+    assert np.isnan(view.maps[0].panels[0].values).all() and "<html" in view.html()

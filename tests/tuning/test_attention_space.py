@@ -39,6 +39,11 @@ def test_names_alone_give_every_attention_as_many_configurations(wanted):
     assert set(space) == {"attention"} and choice["attention_options"] == {}
 
 
+def test_names_from_a_generator_were_an_empty_list():
+    _, space = declared(name for name in ("coda", "softmax"))
+    assert space == {"attention": ["coda", "softmax"]}
+
+
 def test_searched_options_and_values_of_ones_own_exclude_each_other():
     with pytest.raises(UserError, match="search_options is True and attention has values by opt"):
         declared({"coda": {}}, search_options=True)
