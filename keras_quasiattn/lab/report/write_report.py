@@ -9,7 +9,12 @@ from typing import Any
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.files import read_json_lines, write
-from keras_quasiattn.lab.report.measured import confusion_section, figures_section, spaced
+from keras_quasiattn.lab.report.measured import (
+    confusion_section,
+    figures_section,
+    number_text,
+    spaced,
+)
 from keras_quasiattn.lab.report.model_view import View, slug, view_of_run, view_of_saved_model
 from keras_quasiattn.lab.serving.exported_model import ExportedModel
 from keras_quasiattn.lab.tasks.preset import SPLITS
@@ -199,7 +204,7 @@ def _common(names: Sequence[str]) -> str:
         return names[0]
     alike = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
     prefix = "".join(letters[0] for letters in alike)
-    return re.sub(r"[-_.]*(seed)?[-_.]*$", "", prefix) or names[0]
+    return re.sub(r"[-_.]*(seed\d*)?[-_.]*$", "", prefix) or names[0]
 
 
 def _title(names: Sequence[str]) -> str:
@@ -212,7 +217,7 @@ def _title(names: Sequence[str]) -> str:
 def _facts(folder: RunFolder) -> tuple[str, str]:
     """Return a run's name, and its command, data and metrics."""
     figures = [
-        f"{split} {name} {value:.4g}"
+        f"{split} {name} {number_text(value)}"
         for split, all_ in folder.metrics().items()
         for name, value in all_.items()
         if isinstance(value, (int, float))  # leave out the signature and the metrics by class

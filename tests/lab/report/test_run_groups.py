@@ -4,7 +4,14 @@ import warnings
 
 import pytest
 
-from keras_quasiattn.lab.report.write_report import _curves, _title, differences_of, groups_of
+from keras_quasiattn.lab.report.write_report import (
+    _common,
+    _curves,
+    _facts,
+    _title,
+    differences_of,
+    groups_of,
+)
 from keras_quasiattn.lab.training import RunFolder
 from keras_quasiattn.report.figures import curves_of, learning_curves, line_of
 
@@ -97,6 +104,17 @@ def test_labels_were_hashes_and_are_the_names_of_the_folders(tmp_path):
     assert not any("sha256" in label for label in labels)
     single = groups_of(runs[2:])
     assert [group.label for group in single] == ["bilstm_gated"] and differences_of(single) == []
+
+
+def test_seeds_10_and_11_were_named_seed1():
+    assert _common(["trec-seed10", "trec-seed11"]) == "trec"
+    assert _common(["seed1", "seed12"]) == "seed1"  # nothing else to name them by
+
+
+def test_the_number_of_texts_was_rounded_to_four_digits(tmp_path):
+    made = run(tmp_path, "mine")
+    made.write_metrics("test", {"texts": 46248, "accuracy": 0.91666})
+    assert _facts(made)[1].endswith("test texts 46,248, test accuracy 0.917")
 
 
 def test_many_runs_made_a_title_of_ten_lines_and_a_table_beyond_the_page(tmp_path):
