@@ -45,6 +45,15 @@ BUILDERS = [AgNewsPart, StanfordSentiment, PairCorpus, ParallelCorpus, QuestionC
 EVERY = [(builder, config.name) for builder in BUILDERS[1:] for config in builder.BUILDER_CONFIGS]
 
 
+@pytest.mark.parametrize("label", ["good", "5", "-"])
+def test_a_label_of_a_text_that_cannot_be_was_a_traceback(label, tmp_path):
+    for part in ("train", "dev", "test"):
+        put(tmp_path, f"sst/stsa.fine.{part}.tsv", ["label\ttext", "4\tfine", f"{label}\tgood"])
+    said = rf"stsa.fine.\w+.tsv, line 3: the label is '{label}': expected one of 0, 1, 2, 3, 4"
+    with pytest.raises(UserError, match=said):
+        prepare(lambda: StanfordSentiment(config="fine", data_dir=tmp_path), tmp_path)
+
+
 @pytest.mark.parametrize(("builder", "config"), [(AgNewsPart, None), *EVERY])
 def test_missing_files_are_named_with_what_to_do(builder, config, tmp_path):
     def make():

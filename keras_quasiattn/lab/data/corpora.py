@@ -120,17 +120,32 @@ class _Corpus(tfds.core.GeneratorBasedBuilder, skip_registration=True):  # type:
         }
         return {split: self._generate_examples(*source) for split, source in found.items()}
 
+    @property
+    def _numbers(self) -> dict[str, int]:
+        """The number of each label in the files."""
+        return {label: number for number, label in enumerate(self.corpus.classes)}
+
+    def _number(self, place: str, label: str) -> int:
+        if label not in self._numbers:
+            raise UserError(
+                f"{place}: the label is {label!r}: expected one of {', '.join(self.corpus.classes)}"
+            )
+        return self._numbers[label]
+
     def _generate_examples(self, reader: _Reader, paths: Sequence[Path]) -> _Rows:
-        yield from reader(*paths)
+        for key, row in reader(*paths):
+            if "label" in row:
+                row = {**row, "label": self._number(f"{paths[0]}, line {key}", row["label"])}
+            yield key, row
 
 
-def _labelled(*columns: str, first_label: int = 0) -> _Reader:
+def _labelled(*columns: str) -> _Reader:
     """Return a reader of a table with the column `label` and the columns that form the text."""
 
     def read(file: Path) -> _Rows:
         for line, row in read_table(file, ("label", *columns)):
             text = " ".join(row[column] for column in columns)
-            yield line, {"text": text, "label": int(row["label"]) - first_label}
+            yield line, {"text": text, "label": row["label"]}
 
     return read
 
@@ -153,8 +168,8 @@ class AgNewsPart(_Corpus):
     CORPUS = CorpusConfig(
         classes={"1": "World", "2": "Sports", "3": "Business", "4": "Sci/Tech"},
         splits={
-            "train": (_labelled("text", first_label=1), "ag_news/train_subset.tsv"),
-            "test": (_labelled("title", "description", first_label=1), "ag_news/test.tsv"),
+            "train": (_labelled("text"), "ag_news/train_subset.tsv"),
+            "test": (_labelled("title", "description"), "ag_news/test.tsv"),
         },
     )
 
@@ -358,17 +373,14 @@ class PairCorpus(_Corpus):
             {"first": _TEXT, "second": _TEXT, "label": self._label(), **question}
         )
 
+    @property
+    def _numbers(self) -> dict[str, int]:
+        return {**super()._numbers, **({} if self.corpus.ranked else {NO_LABEL: -1})}
+
     def _generate_examples(self, reader: _Reader, paths: Sequence[Path]) -> _Rows:
-        numbers = {label: number for number, label in enumerate(self.corpus.classes)}
-        if not self.corpus.ranked:
-            numbers[NO_LABEL] = -1
-        for key, (line, row) in enumerate(reader(*paths)):
-            if row["label"] not in numbers:
-                raise UserError(
-                    f"{paths[0]}, line {line}: the label is {row['label']!r}: "
-                    f"expected one of {', '.join(self.corpus.classes)}"
-                )
-            yield key, {**row, "label": numbers[row["label"]]}
+        # Several rows may come from one line.
+        for key, (_, row) in enumerate(super()._generate_examples(reader, paths)):
+            yield key, row
 
 
 def _parallel(
