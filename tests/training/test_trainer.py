@@ -76,7 +76,7 @@ def test_a_finished_run_in_a_folder_that_cannot_be_written_was_an_error(
     def refuse(*_, **__):
         raise PermissionError("read-only")
 
-    monkeypatch.setattr("keras_quasiattn.lab.training.run_folder.locked", refuse)
+    monkeypatch.setattr("keras_quasiattn.files.locked", refuse)
     train(toy_task.make(trained.parent, **SHORT), trained)
     assert capsys.readouterr().out == f"{trained} is finished: nothing to train\n"
 
