@@ -58,7 +58,7 @@ def environment(backend: str, dry_run: bool) -> dict[str, str]:
 def listen(
     command: list[str], env: dict[str, str], until: float, hear: Callable[[Row], None]
 ) -> str:
-    """Runs a process and passes on each line of JSON that it prints.
+    """Run a process and pass on each line of JSON that it prints.
 
     Returns:
         How it ended: "" as it should, or in words.
@@ -99,11 +99,11 @@ class Record:
         self.write()
 
     def write(self) -> None:
-        """Replaces the file."""
+        """Replace the file."""
         write_json(self.result, self.output)
 
     def add(self, backend: str, row: Row) -> None:
-        """Keeps a row."""
+        """Keep a row."""
         self.result["rows"].append({"backend": backend, **row})
         self.write()
 
@@ -116,7 +116,7 @@ def run_backend(
     dry_run: bool,
     worker: list[str] = WORKER,
 ) -> None:
-    """Runs a backend's process, and another where one dies, until all is done or time is over."""
+    """Run a backend's process, and another if one dies, until all is done or the time is over."""
     done: set[str] = set()
     begun: list[str] = []
     over = False
@@ -232,7 +232,7 @@ def summary(rows: list[Row]) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs both backends, one after the other; 1 if a row is wrong or failed."""
+    """Run both backends in turn; return 1 if a row is wrong or failed."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -102,7 +102,7 @@ def _own_jax(x: np.ndarray, heads: int) -> Ways:
 
 
 def rows(size: Any, repeats: int, seconds: float, clock: str) -> list[dict[str, Any]]:
-    """Rows of each installed backend; a ratio is over the framework's own attention."""
+    """Return rows of each installed backend; a ratio is over the framework's own attention."""
     found = []
     for backend in BACKENDS:
         numbers = (*map(str, size), str(repeats), str(seconds), clock)
@@ -123,7 +123,7 @@ def rows(size: Any, repeats: int, seconds: float, clock: str) -> list[dict[str, 
 
 
 def main() -> None:
-    """Prints the medians of this backend, {way: {layer: ms}}."""
+    """Print the medians of this backend, {way: {layer: ms}}."""
     from keras_quasiattn.layers import MultiHeadCoDA
 
     *shape, heads, repeats = map(int, sys.argv[1:6])

@@ -49,7 +49,7 @@ def coda_by_broadcasting(query: tf.Tensor, key: tf.Tensor, value: tf.Tensor) -> 
 def coda(implementation: str) -> Function:
     """`ops.coda_attention` with one implementation, composed as in `coda_by_broadcasting`.
 
-    `training=True`, so that "auto" chooses as in a training step.
+    `training=True`, so that "auto" chooses as in an update.
     """
 
     def function(query: tf.Tensor, key: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
@@ -88,13 +88,13 @@ def ready(function: Function, arguments: list[tf.Tensor], mode: str) -> Callable
 def layer_step(
     layer: keras.layers.Layer, size: Size, jit_compile: bool = False
 ) -> Callable[[], Any]:
-    """Return a training step (forward, backward, SGD) of one self-attention layer."""
+    """Return an update (forward, backward, SGD) of one self-attention layer."""
     inputs = keras.Input((None, size.width))
     return _step(keras.Model(inputs, layer(inputs, inputs)), size, jit_compile)
 
 
 def transformer_step(attention: str, size: Size, depth: int = 2) -> Callable[[], Any]:
-    """Return a training step of a stack of `layers.TransformerEncoder` without dropout.
+    """Return an update of a stack of `layers.TransformerEncoder` without dropout.
 
     `attention` is "softmax" or "coda".
     """

@@ -79,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
         "--seconds", type=float, default=60.0, help="a size's limit, three repeats at least"
     )
     parser.add_argument(
-        "--layers", action=argparse.BooleanOptionalAction, default=True, help="training steps"
+        "--layers", action=argparse.BooleanOptionalAction, default=True, help="updates"
     )
     parser.add_argument(
         "--memory-lengths",

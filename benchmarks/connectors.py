@@ -1,4 +1,4 @@
-"""Peak memory and time of a training step of DecaProp's connectors, all at once or one at a time.
+"""Peak memory and time of an update of DecaProp's connectors, all at once or one at a time.
 
     python -m benchmarks.connectors --output benchmarks/results/connectors.json
 

@@ -100,7 +100,7 @@ def measured(run: str, data_dir: str, repeats: int, seconds: float) -> list[dict
 
 
 def main() -> None:
-    """Prints the rows; `--output` keeps them as JSON."""
+    """Print the rows; `--output` keeps them as JSON."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

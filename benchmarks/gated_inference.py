@@ -117,7 +117,7 @@ def classifier(
 
 
 def open_share(model: models.TextClassifier, ids: np.ndarray, density: float) -> None:
-    """Sets the bias of the gates so that this share of the words opens."""
+    """Set the bias of the gates so that this share of the words opens."""
     attention = model.get_layer("attention")
     logits = np.asarray(attention.gate_network(model.embedding(ids)))
     bias = attention.gate_network.logit.bias

@@ -1,10 +1,10 @@
-"""Peak memory of a training step of every multi-head layer, each in a process of its own.
+"""Peak memory of an update of every multi-head layer, each in a separate process.
 
     python -m benchmarks.layer_memory --output benchmarks/results/layer_memory.json
     python -m benchmarks.layer_memory --size 1 8192 512 8
 
-A step on a short sequence comes first, so that code and libraries are not counted: the figures are
-what the step on the long one needs above that, activations and gradients.
+An update on a short sequence comes first, so that code and libraries are not counted: the figures
+are what the update on the long one needs above that, activations and gradients.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def above_base(name: str, size: Size) -> float:
 
 
 def main() -> None:
-    """Prints the table; `--output` keeps the rows as JSON."""
+    """Print the table; `--output` keeps the rows as JSON."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

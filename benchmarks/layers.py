@@ -49,7 +49,7 @@ print(json.dumps(interleaved_medians(calls, repeats, float(sys.argv[6]), clock))
 
 
 def export(model: keras.Model, folder: Path, name: str, width: int) -> None:
-    """Exports a model as it is, and with its call compiled by XLA."""
+    """Export a model as it is, and with its call compiled by XLA."""
     model.export(folder / name, verbose=False)
     archive = keras.export.ExportArchive()
     archive.track(model)
@@ -99,7 +99,7 @@ def measured(
 
 
 def main() -> None:
-    """Prints the table; `--output` keeps the rows as JSON."""
+    """Print the table; `--output` keeps the rows as JSON."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

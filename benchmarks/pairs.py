@@ -1,4 +1,4 @@
-"""A training step of the pair classifier, softmax and CoDA, and of the same model in stock Keras.
+"""An update of the pair classifier, softmax and CoDA, and of the same model in stock Keras.
 
     python -m benchmarks.pairs --output benchmarks/results/pairs.json
 
@@ -79,7 +79,7 @@ def batches(count: int, size: int, vocabulary: int) -> list[Batch]:
 
 
 def steps(model: keras.Model, data: list[Batch]) -> Callable[[], Any]:
-    """Return one training step per batch, in a graph for unknown batch size and lengths."""
+    """Return one update per batch, in a graph for unknown batch size and lengths."""
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     optimizer = keras.optimizers.Adagrad(0.05)
     optimizer.build(model.trainable_variables)
@@ -97,7 +97,7 @@ def steps(model: keras.Model, data: list[Batch]) -> Callable[[], Any]:
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Milliseconds per step of all three models, and the two ratios with their goals."""
+    """Return milliseconds per update of all three models, and both ratios with their goals."""
     sizes = {
         "embedding_dim": arguments.width,
         "projection_dim": arguments.units,

@@ -1,4 +1,4 @@
-r"""The time per batch of a task's input pipeline, and the time of a training step.
+r"""The time per batch of a task's input pipeline, and the time of an update.
 
     python -m benchmarks.pipeline translate --preset multi30k --model transformer_coda \
         --output pipeline.json
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def measured(task: tasks.Task, steps: int, batches: int = 200) -> dict[str, float]:
-    """Milliseconds per batch and per step, and their ratio."""
+    """Return milliseconds per batch and per update, and their ratio."""
     task.prepare()
     model = task.build_model()
     model.compile("adam", loss=task.loss(), metrics=task.metrics())

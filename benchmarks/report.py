@@ -5,7 +5,7 @@ from typing import Any
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """Rows with the same keys as aligned columns."""
+    """Return rows with the same keys as aligned columns."""
     columns = list(rows[0])
     cells = [
         [f"{row[c]:.4g}" if isinstance(row[c], float) else str(row[c]) for c in columns]

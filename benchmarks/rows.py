@@ -127,7 +127,7 @@ def limits(core_rows: list[Row]) -> list[Row]:
 
 
 def whole_layers(repeats: int, seconds: float) -> list[Row]:
-    """Time training steps of one attention layer and of a small Transformer.
+    """Time updates of one attention layer and of a small Transformer.
 
     With Keras' attention, and with CoDA in several ways.
     """

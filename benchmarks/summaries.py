@@ -60,7 +60,7 @@ def batches(model: keras.Model, arguments: argparse.Namespace) -> tf.data.Datase
 
 
 class EveryOther(keras.callbacks.Callback):
-    """Times the epochs of one `fit`; epochs with an odd index end with the callback."""
+    """Time the epochs of one `fit`; those with an odd index include the callback."""
 
     def __init__(self, callback: keras.callbacks.Callback) -> None:
         super().__init__()

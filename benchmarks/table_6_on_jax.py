@@ -1,11 +1,11 @@
-"""Table 6 of CoDA (arithmetic in characters) on JAX, for a machine that is at hand for minutes.
+"""Table 6 of CoDA (arithmetic in characters) on JAX, in portions of a few minutes.
 
-Where TensorFlow is, write the paper's questions to a file, once:
+On a machine with TensorFlow, write the paper's questions to a file, once:
 
     python -m benchmarks.table_6_on_jax prepare mlu.npz
 
-Where the accelerator is, with Keras, JAX and a checkout of this repository, train for the minutes
-there are. The same command later goes on where it stopped, up to the paper's 100,000 updates:
+On the machine with the accelerator, Keras, JAX and a checkout of this repository, train for some
+minutes. The same command later continues where it stopped, up to the paper's 100,000 updates:
 
     export KERAS_BACKEND=jax
     python -m benchmarks.table_6_on_jax train mlu.npz runs/softmax --model softmax --minutes 3
@@ -49,7 +49,7 @@ AVERAGED, EVERY = 8, 1000  # as Tensor2Tensor: the mean of the last weights, so 
 
 
 def as_ids(texts: list[str], length: int) -> np.ndarray:
-    """Ids (N, `length`) of the bytes of texts, each with the end of the sequence."""
+    """Return ids (N, `length`) of the bytes of texts, each with the end of the sequence."""
     ids = np.zeros((len(texts), length), np.uint16)
     for row, text in zip(ids, texts, strict=True):
         row[: len(text) + 1] = [*(byte + FIRST_BYTE for byte in text.encode()), END]
@@ -57,7 +57,7 @@ def as_ids(texts: list[str], length: int) -> np.ndarray:
 
 
 def prepare(given: argparse.Namespace) -> None:
-    """Writes questions and answers as ids; needs TensorFlow, as all of `keras_quasiattn.lab`."""
+    """Write questions and answers as ids; needs TensorFlow, as all of `keras_quasiattn.lab`."""
     from keras_quasiattn.lab.data.arithmetic import ArithmeticMluConfig, generate_examples
 
     config = ArithmeticMluConfig()
@@ -74,7 +74,7 @@ def prepare(given: argparse.Namespace) -> None:
 
 
 class Questions(keras.utils.PyDataset):
-    """Batches of a period, in an order that its number decides, so that a run can go on."""
+    """Batches of a period, in an order that follows from its number, so that a run can continue."""
 
     def __init__(self, source: np.ndarray, target: np.ndarray, batch: int) -> None:
         super().__init__()
@@ -129,7 +129,7 @@ def built_model(name: str) -> keras.Model:
 
 
 class Kept(keras.callbacks.Callback):
-    """Keeps the last weights of a run, and ends it when its minutes are over."""
+    """Keep the last weights of a run, and end it when its minutes are over."""
 
     def __init__(self, run: Path, questions: Questions, minutes: float) -> None:
         super().__init__()
@@ -137,12 +137,12 @@ class Kept(keras.callbacks.Callback):
         self.end = time.monotonic() + 60 * minutes
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Says which questions come, and takes the time."""
+        """Choose the questions, and note the time."""
         self.questions.period = epoch
         self.begun = time.monotonic()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """Keeps weights now and then, and stops if the next period would last too long."""
+        """Keep weights now and then, and stop if the next period would last too long."""
         updates, now = (epoch + 1) * PERIOD, time.monotonic()
         over = now + (now - self.begun) > self.end
         self.model.stop_training = over
@@ -165,7 +165,7 @@ def kept_weights(run: Path) -> list[Path]:
 
 
 def train(given: argparse.Namespace) -> None:
-    """Goes on with a run until its minutes or the paper's updates are over."""
+    """Continue a run until its minutes or the paper's updates are over."""
     given.run.mkdir(parents=True, exist_ok=True)
     settings = {"model": given.model, "seed": given.seed, "batch": given.batch}
     path = given.run / "settings.json"

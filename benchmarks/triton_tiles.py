@@ -63,7 +63,7 @@ def measured(own: int, tile: int, precision: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Times every choice."""
+    """Time every choice."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, required=True, help="a .json")
     given = parser.parse_args()

@@ -21,7 +21,7 @@ from keras_quasiattn.ops import pairwise_l1
 
 @keras.saving.register_keras_serializable("my_project")
 class SoftsignCoDA(keras.layers.Layer):
-    """Combines a (B, T, D) with b (B, S, D) by M = softsign(E) ⊙ exp(N).
+    """Combine a (B, T, D) with b (B, S, D) by M = softsign(E) ⊙ exp(N).
 
     Returns M·b (B, T, D) and keeps the mask of a.
     """

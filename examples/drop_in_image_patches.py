@@ -19,7 +19,7 @@ SIDE, PATCH, WIDTH = 16, 4, 32
 
 
 def pictures(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Pictures (count, SIDE, SIDE, 1), two patches bright or dark, and whether both are alike."""
+    """Return pictures (count, SIDE, SIDE, 1), two patches bright or dark, and if both are alike."""
     draw = np.random.default_rng(seed)
     images = draw.normal(0, 0.2, (count, SIDE, SIDE, 1)).astype("float32")
     sign = draw.choice([-1.0, 1.0], (count, 2))

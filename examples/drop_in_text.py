@@ -18,7 +18,7 @@ VOCABULARY, LENGTH, WIDTH, HEADS = 20, 24, 32, 4
 
 
 def texts(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Ids (count, LENGTH), padded with 0, and whether 1 occurs more often than 2."""
+    """Return ids (count, LENGTH), padded with 0, and whether 1 occurs more often than 2."""
     draw = np.random.default_rng(seed)
     ids = draw.integers(1, VOCABULARY, (count, LENGTH))
     ids[draw.random(ids.shape) < 0.4] = 1

@@ -18,7 +18,7 @@ STEPS, CLASSES = 64, 3
 
 
 def series(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Series (count, STEPS, 1) with one of three frequencies, and the frequency's number."""
+    """Return series (count, STEPS, 1) with one of three frequencies, and the frequency's number."""
     draw = np.random.default_rng(seed)
     label = draw.integers(0, CLASSES, count)
     phase = draw.uniform(0, 2 * np.pi, (count, 1))

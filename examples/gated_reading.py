@@ -17,7 +17,7 @@ MARKERS, VOCABULARY, LENGTH = 3, 40, 20
 
 
 def texts(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Ids (count, LENGTH), padded with 0, with one marker 1 … MARKERS in each; and the marker."""
+    """Return ids (count, LENGTH), padded with 0, each with a marker 1 … MARKERS; and the marker."""
     draw = np.random.default_rng(seed)
     ids = draw.integers(MARKERS + 1, VOCABULARY, (count, LENGTH))
     lengths = draw.integers(8, LENGTH + 1, count)

@@ -26,7 +26,7 @@ LENGTH = 15
 
 
 def lines(count: int, seed: int) -> np.ndarray:
-    """Ids (count, LENGTH): lines with an end, padded with 0."""
+    """Return ids (count, LENGTH): lines with an end, padded with 0."""
     draw = np.random.default_rng(seed)
     ids = np.zeros((count, LENGTH), "int32")
     for row in ids:
@@ -44,7 +44,7 @@ def shifted(ids: np.ndarray) -> np.ndarray:
 
 
 def unigram_loss(train: np.ndarray, test: np.ndarray) -> float:
-    """Nats per token of `test` by how often each token stands in `train`, plus one."""
+    """Return nats per token of `test` by the count of each token in `train`, plus one."""
     counts = np.bincount(train[train != 0], minlength=len(WORDS)) + 1.0
     counts[0] = 0
     return float(-np.log(counts[test[test != 0]] / counts.sum()).mean())

@@ -24,7 +24,7 @@ SHARES = (0.5, 0.9)
 
 
 class RightByKind(keras.callbacks.Callback):
-    """Measures the validation questions of each kind at the end of each Keras epoch.
+    """Measure the validation questions of each kind at the end of each Keras epoch.
 
     Args:
         task: a task `mlu`, prepared.

@@ -251,8 +251,8 @@ def is_temporary(path: Path) -> bool:
 def is_stale(path: Path) -> bool:
     """Return whether an interrupted write left this temporary file or folder behind.
 
-    It is stale if a process of this machine wrote it that has ended or is this one, or if another
-    machine wrote it more than a day ago.
+    It is stale if this process wrote it, or a process of this machine that has ended, or another
+    machine more than a day ago.
     """
     writer = _WRITER.match(path.name)
     if writer and writer[2] == _machine():

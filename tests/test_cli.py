@@ -86,7 +86,7 @@ def test_a_task_explains_its_models_presets_and_options(run_cli):
         r"demo +sums and differences",
         r"data.low=-1000 +smallest number\n",
         r"model.attention=softmax +name of the attention\n",
-        r"training.jit_compile=False +compile the training step with XLA",
+        r"training.jit_compile=False +compile the updates with XLA",
     ):
         assert re.search(expected, out), expected
     assert "model.coda" not in out

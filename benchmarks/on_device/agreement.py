@@ -96,7 +96,7 @@ def implementations(attention: str) -> list[Options]:
 
 
 def variants(attention: str) -> list[Options]:
-    """Other options: the last of each that a search tries, and all that may be learned."""
+    """Return the last value of each option that a search tries, and every learnable option."""
     fields = _fields(attention)
     searched = {
         name: [value for value in values if value != fields[name]][-1]
@@ -166,7 +166,7 @@ class Inputs:
 
 
 def held_exactly(x: np.ndarray) -> np.ndarray:
-    """Normals as eight significant bits, none so near 0 that float16 would round it."""
+    """Return normals of eight significant bits, none so near 0 that float16 would round it."""
     x = (x + np.copysign(2.0**-6, x)).astype("float32")
     return (x.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
 
@@ -233,7 +233,7 @@ Results = tuple[np.ndarray, list[np.ndarray | None]]
 
 
 def started(case: Case, sizes: Sizes, device: Any) -> Callable[[], Results]:
-    """Begins a case on a device.
+    """Begin a case on a device.
 
     Returns:
         A function that ends it: the output, and the gradients of query, key, value and each weight;
@@ -305,7 +305,7 @@ def references(every: list[Case]) -> Iterator[Case]:
 
 
 def write_reference(case: Case, sizes: Sizes, device: Any, folder: Path) -> None:
-    """Computes an exact case, or keeps the message of what went wrong."""
+    """Compute an exact case, or keep the message of its error."""
     found: dict[str, Any] = {}
     try:
         output, gradients = started(case, sizes, device)()
@@ -322,7 +322,7 @@ def write_reference(case: Case, sizes: Sizes, device: Any, folder: Path) -> None
 
 
 def read_reference(case: Case, folder: Path, until: float) -> Results:
-    """Waits for an exact case while it may still come; `until` is a `time.time`."""
+    """Wait for an exact case while it may still come; `until` is a `time.time`."""
     path = _path(folder, case.exact)
     while not path.exists():
         if (folder / "done").exists() or time.time() > until:

@@ -1,4 +1,4 @@
-"""What the checks and times need of JAX; `torch.py` beside it has the same names."""
+"""The parts of the checks and times that use JAX; `torch.py` has the same names."""
 
 import functools
 import os
@@ -56,7 +56,7 @@ def array(x: Tensor) -> np.ndarray:
 def start(
     forward: Callable[..., Tensor], layer: Any, tensors: list[Tensor], upstream: Tensor
 ) -> Callable[[], Any]:
-    """Traces both passes and begins to compile them; `agreement.started` says what comes back."""
+    """Trace both passes and begin to compile them; `agreement.started` says what comes back."""
     weights = [variable.value for variable in layer.trainable_variables]
 
     def both(tensors: Any, weights: Any, upstream: Any) -> Any:
@@ -114,7 +114,7 @@ def prepared(
 def prepared_layer(
     layer: Any, x: Tensor, mode: str, train: bool
 ) -> Callable[[], Callable[[int], None]]:
-    """Return a layer's training step (forward, backward, gradient descent), or its prediction."""
+    """Return a layer's update (forward, backward, gradient descent), or its prediction."""
 
     def predict(weights: Any, x: Any) -> Any:
         with _state(layer, weights):
@@ -163,7 +163,7 @@ def free_bytes() -> float:
 
 
 def clear() -> None:
-    """Forgets compiled programs and what they hold."""
+    """Forget compiled programs and what they hold."""
     jax.clear_caches()
 
 

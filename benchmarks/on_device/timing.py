@@ -43,7 +43,7 @@ class Group:
 
     @property
     def unit(self) -> str:
-        """What tells it from every other."""
+        """The name that distinguishes it from every other group."""
         size = f"{self.batch}x{self.length}"
         return f"{self.kind}s, {self.which}, {size}, {self.dtype}, {self.mode}"
 
@@ -51,7 +51,7 @@ class Group:
 def groups(modes: tuple[str, ...]) -> list[Group]:
     """Return every group, the most valuable first: training lengths, longest, other modes, others.
 
-    Compiling may take the time of all that comes after it, so it comes late.
+    Compiling comes late, because it may take the time of everything after it.
     """
     usual, *others = modes
     low, full = "bfloat16", "float32"
@@ -85,7 +85,7 @@ def tiny_groups(modes: tuple[str, ...]) -> list[Group]:
 
 
 def chosen(group: Group) -> list[tuple[str, str, Options]]:
-    """Names of rows, with the attention and the options of each."""
+    """Return names of rows, with the attention and the options of each."""
     first = group.which == "first"
     found: list[tuple[str, str, Options]] = []
     for name in (name for name in sorted(ATTENTIONS) if (name in FIRST) == first):
@@ -104,7 +104,7 @@ class Guarded:
         self.call, self.count, self.failure = call, count, ""
 
     def __call__(self) -> None:
-        """Runs it `count` times."""
+        """Run it `count` times."""
         if not self.failure:
             try:
                 self.call(self.count)
@@ -136,7 +136,7 @@ def too_large(group: Group, options: Options, free: float) -> str:
 def preparations(
     group: Group, device: Any
 ) -> list[tuple[str, str, Callable[[], Callable[[], Call]] | str]]:
-    """Names of rows, passes, and what prepares a call, or why there is none."""
+    """Return names of rows, passes, and what prepares a call, or why there is none."""
     device.set_fast_products(True)
     random = np.random.default_rng(0)
     shape = (group.batch, group.heads, group.length, group.features)

@@ -1,4 +1,4 @@
-"""What the checks and times need of PyTorch; `jax.py` beside it has the same names."""
+"""The parts of the checks and times that use PyTorch; `jax.py` has the same names."""
 
 import os
 import time
@@ -89,7 +89,7 @@ def prepared(
 def prepared_layer(
     layer: Any, x: Tensor, mode: str, train: bool
 ) -> Callable[[], Callable[[int], None]]:
-    """Return a layer's training step (forward, backward, gradient descent), or its prediction."""
+    """Return a layer's update (forward, backward, gradient descent), or its prediction."""
     weights = [variable.value for variable in layer.trainable_variables]
     run = _compiled(lambda x: layer(x, x, training=train), mode)
 
@@ -161,7 +161,7 @@ def free_bytes() -> float:
 
 
 def clear() -> None:
-    """Returns unused memory, so that one case leaves no holes for the next."""
+    """Return unused memory, so that one case leaves no holes for the next."""
     torch.compiler.reset()
     if ON_GPU:
         torch.cuda.empty_cache()

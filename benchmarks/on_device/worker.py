@@ -30,7 +30,7 @@ def say(**line: Any) -> None:
 
 
 class Worker:
-    """Runs checks and groups on a device, up to a deadline."""
+    """Run checks and groups on a device, up to a deadline."""
 
     def __init__(self, device: Any, given: argparse.Namespace) -> None:
         self.device, self.given = device, given
@@ -39,7 +39,7 @@ class Worker:
         self.careful = bool(self.done)  # after a death: one at a time, to know which it is
 
     def left(self) -> float:
-        """Seconds until the deadline."""
+        """Return the seconds until the deadline."""
         return self.given.until - time.time()
 
     def has_time_for(self, kind: str, unit: str) -> bool:
@@ -50,12 +50,12 @@ class Worker:
         return False
 
     def check_alive(self) -> None:
-        """Ends a process whose device answers no more; the next one goes on."""
+        """End the process if its device no longer answers; the next one continues."""
         if not self.device.is_alive():
             sys.exit(DEAD)
 
     def checks(self, cases: Iterable[agreement.Case], until: float) -> list[agreement.Case]:
-        """Runs checks up to a time; returns those that are left."""
+        """Run checks up to a time; return those that are left."""
         waiting = collections.deque(cases)
         running: collections.deque[tuple[agreement.Case, Any, str]] = collections.deque()
         while running or (waiting and time.time() < until):
@@ -74,7 +74,7 @@ class Worker:
         return list(waiting)
 
     def check(self, case: agreement.Case, finish: Any, message: str) -> None:
-        """Ends a check and says how it went."""
+        """End a check and report its result."""
         row = agreement.described(case)
         try:
             if finish:
@@ -93,7 +93,7 @@ class Worker:
             self.check_alive()
 
     def times(self, groups: Iterable[timing.Group]) -> None:
-        """Times groups for as long as there is time."""
+        """Time groups while time remains."""
         for group in groups:
             if not self.has_time_for(group.kind, group.unit):
                 continue
@@ -143,7 +143,7 @@ def write_references(given: argparse.Namespace, device: Any) -> None:
 
 
 def main() -> None:
-    """Runs what the command asks this process for."""
+    """Run what the command asks of this process."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("task", choices=("references", "all"))
     parser.add_argument("--references", type=Path, required=True, help="the folder of exact cases")

@@ -14,7 +14,7 @@ _SECONDS = 0.002
 
 
 class Batches:
-    """Joins requests that arrive within 2 ms, at most 64; an error fails all requests of a batch.
+    """Join requests that arrive within 2 ms, at most 64; an error fails all requests of a batch.
 
     Texts differ in length, so each request is padded with copies of its first element to the widest
     of its batch.

@@ -119,11 +119,11 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         self._models = models
 
     def Predict(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """Answers a request."""
+        """Answer a request."""
         return _or_abort(context, lambda: self._predict(request))
 
     def GetModelMetadata(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """Returns the signatures of a model."""
+        """Return the signatures of a model."""
         model = _or_abort(context, lambda: _found(self._models, request.model_spec))
         response = get_model_metadata_pb2.GetModelMetadataResponse()
         _fill_spec(response.model_spec, model, "")
@@ -155,7 +155,7 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
         self._models = models
 
     def GetModelStatus(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """Reports that a model is available."""
+        """Report that a model is available."""
         model = _or_abort(context, lambda: _found(self._models, request.model_spec))
         response = get_model_status_pb2.GetModelStatusResponse()
         response.model_version_status.add(

@@ -36,7 +36,7 @@ def measured() -> Mapping[str, tuple[str, Figure, Mapping[str, Line]]]:
 
 
 def costs() -> dict[str, float]:
-    """Return a layer's time of a training step, divided by the time of Keras' own."""
+    """Return a layer's time of an update, divided by the time of Keras' own."""
     rows = json.loads(COSTS.read_text(encoding="utf-8"))["rows"]
     return {row["layer"]: row["ratio"] for row in rows if SIZE.items() <= row.items()}
 

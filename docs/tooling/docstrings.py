@@ -28,7 +28,7 @@ def _listed(found: re.Match[str]) -> str:
 
 
 class Docstrings(griffe.Extension):
-    """Rewrites every docstring when griffe reads it."""
+    """Rewrite every docstring when griffe reads it."""
 
     def on_instance(self, *, obj: griffe.Object, **_: Any) -> None:
         """Called by griffe for each module, class, function and attribute."""

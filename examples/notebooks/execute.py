@@ -14,7 +14,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def executed(notebook: Path) -> nbformat.NotebookNode:
-    """Returns the notebook with new outputs.
+    """Return the notebook with new outputs.
 
     Raises:
         nbclient.exceptions.CellExecutionError: a cell failed.

@@ -319,7 +319,7 @@ def for_any_length(
 ) -> Callable[..., Any]:
     """Return `attend`, or a version that works on tiles of queries if the matrix may be large.
 
-    Returned scores and recordings need the whole matrix. If sizes are unknown, a training step
+    Returned scores and recordings need the whole matrix. If sizes are unknown, a training call
     decides when it runs.
     """
     sizes = (*query.shape[:-1], key.shape[-2])

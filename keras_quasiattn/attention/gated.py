@@ -200,8 +200,8 @@ _is_counting: ContextVar[bool] = ContextVar("gates_are_counted", default=True)
 def gates_uncounted() -> Iterator[None]:
     """Leave calls in the `with` block out of the metrics and the cost of gates.
 
-    An exported graph has no metrics. To call a model without `training` is not enough: a layer such
-    as Keras' Dropout sets it to False for all that follow.
+    An exported graph has no metrics. Calling a model without `training` is not enough: a layer
+    such as Keras' Dropout sets it to False for the layers after it.
     """
     token = _is_counting.set(False)
     try:
@@ -233,7 +233,7 @@ class Gates(QuantizedParts, keras.layers.Layer):
         super().__init__(autocast=False, name="gates", **kwargs)
         self.supports_masking = True
         self.options, self.seed = options, seed
-        # On JAX, Keras does not carry layer metrics through a compiled step.
+        # On JAX, Keras does not carry layer metrics through a compiled update.
         if keras.backend.backend() != "jax":
             self.density = keras.metrics.Mean(name=f"{metric_prefix}density")
             self.cost = keras.metrics.Mean(name=f"{metric_prefix}open_gate_cost")

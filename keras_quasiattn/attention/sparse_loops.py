@@ -22,7 +22,7 @@ def _copy_visible(scores: Any, seen: Any, x: Any) -> None:
 
 @njit(fastmath=FAST, **LOOP)
 def _highest(x: Any) -> Any:
-    """Return the highest entry of x, which is overwritten; if there are NaN, it may be any entry.
+    """Return the highest entry of x, which is overwritten; with a NaN, it may be any entry.
 
     Halves are compared entry by entry: Numba would not vectorize one maximum of all entries.
     """

@@ -34,7 +34,7 @@ class DotAttention(PairAttention):
     Call arguments:
         inputs: [u, v] with u (B, T, D) and v (B, S, features).
         mask: [mask_u, mask_v], boolean (B, T) and (B, S), or None. Defaults to Keras' masks.
-        training: whether this is a training step.
+        training: whether this is a training call.
         return_attention_scores: also return w, (B, T, S).
 
     Returns:

@@ -249,7 +249,7 @@ class GatedAttention(ShowsOptions, AttentionPooling):
     When `training` is passed, as `fit` and `evaluate` do, the layer adds λ·Σ g/T to the loss, where
     T is the real length, averaged over the texts with T > 0. It reports this cost as the metric
     "open_gate_cost", and the share of real positions whose gate is at least half open as "density",
-    but not on JAX, where Keras does not carry metrics of layers through a compiled step. An
+    but not on JAX, where Keras does not carry metrics of layers through a compiled update. An
     exported model is called without `training`, so it updates nothing.
 
     Masked positions, NaN included, have no effect, no gate and weight exactly 0. A sequence with

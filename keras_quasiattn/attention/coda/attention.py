@@ -111,7 +111,7 @@ def coda_attention(
             for few pairs, "compiled" where it can run (no bias, no factor that varies along S, and
             a call that stays in this process), and "blockwise" otherwise. With scores, M is
             computed whole, and "compiled" is an error. All give the same output up to rounding.
-        training: whether this is a training step; only "auto" uses it. Defaults to what the layer
+        training: whether this is a training call; only "auto" uses it. Defaults to what the layer
             that calls this function says, and to False outside of layers.
 
     Returns:

@@ -61,7 +61,7 @@ def obstacle_to_loops(x: Tensor, features: int) -> str | None:
 
 
 def keeps_loops(training: Callable[[], bool]) -> bool:
-    """Return True in eager mode, in training steps, and in Keras' own step functions.
+    """Return True in eager mode, in updates, and in Keras' own step functions.
 
     Such graphs are never exported, and run on another machine only if the distribution strategy
     uses one. Any other graph may be exported.

@@ -295,7 +295,8 @@ def compare(
 
     Every attention is trained at the same learning rates, and then with the same seeds at its best
     rate by the validation data. The table shows differences to softmax, with 95% intervals over
-    seeds and test items, the result of a bag of words, and costs.
+    seeds and test items, the result of a bag of words, and costs. For TOML files instead of TASK,
+    see `quasiattn compare FILE --help`.
     """
     from keras_quasiattn.attention.base import ATTENTIONS
     from keras_quasiattn.lab.comparison.of_task import compare_task

@@ -108,7 +108,7 @@ class ArithmeticGrammar:
 
     @property
     def longest_expression(self) -> int:
-        """Length of the longest expression in characters."""
+        """The length of the longest expression in characters."""
         return len("x=,y=,x+y") + 2 * self._longest_value
 
     @property

@@ -46,8 +46,8 @@ def read_table(
     Args:
         file: a file whose name ends in .tsv, .csv, .txt, .jsonl or .parquet; .gz or .xz may follow.
         columns: the requested columns.
-        optional: columns to include if the file (in JSONL and Parquet, the row) has them; null is
-            as good as nothing.
+        optional: columns to include if the file (in JSONL and Parquet, the row) has them; null
+            counts as missing.
         quoted: whether the fields of a TSV may be quoted like those of a CSV.
         names: the name in the file of each requested column that has a different name there.
 

@@ -34,7 +34,7 @@ PRESETS: dict[str, Preset] = {
     ),
     "paper": Preset(
         summary="the paper's: + - * of numbers in [-1000, 1000), Tensor2Tensor's tiny size, "
-        "100,000 steps",
+        "100,000 updates",
         data={"low": -1000, "high": 1000, "operators": "+-*", "forms": "one", **_VALIDATION},
         model=_TINY,
         by_model=_BY_MODEL,

@@ -83,9 +83,9 @@ class TrainingSettings:
             or the best by a validation metric: the lowest "loss" or "perplexity", or the highest
             value of any other metric, by name. The earlier of two equal checkpoints wins.
         patience: stop after this many checkpoints without a better value of `select`; None trains
-            all steps.
-        jit_compile: compile the training step with XLA, if one device trains. It recompiles for
-            every new batch length, and on CPUs dropout makes a compiled step many times slower.
+            to the end.
+        jit_compile: compile the updates with XLA, if one device trains. It recompiles for every
+            new batch length, and on CPUs dropout makes a compiled update many times slower.
         passes: let the number of updates grow with the data, to this many passes over them, or
             none. See `over`; None trains `steps` updates on any data.
         class_weights: "balanced" weights the loss of an example by N/(classes·count) of its class

@@ -190,7 +190,7 @@ PROGRAM_PRESETS: dict[str, Preset] = {
     ),
     "paper": _programs(
         "AlgoLisp problems by rule, as many as were published, and the paper's settings: "
-        "tiny, 100,000 steps",
+        "tiny, 100,000 updates",
         _tensor2tensor("tiny", 100_000),
         (79_214, 9352, 10_940),
     ),

@@ -28,8 +28,8 @@ def check_selection(task: Task) -> None:
 def candidates(rows: Rows) -> list[Mapping[str, Any]]:
     """Return the rows of the checkpoints that may become the finished model, in order.
 
-    While a callback changes the model itself, `blend` is below 1: that model is not the finished
-    one.
+    While a callback blends one attention into another, `blend` is below 1, and the model is not yet
+    the finished one.
     """
     return [row for row in rows if row.get("blend", 1) == 1]
 

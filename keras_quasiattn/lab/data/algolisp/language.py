@@ -401,7 +401,7 @@ def _check_names(tree: Tree, names: frozenset[str]) -> None:
 
 
 class _Machine:
-    """Evaluates a program, and counts its steps and how deep its functions are nested."""
+    """Evaluate a program, and count its steps and how deep its functions are nested."""
 
     def __init__(self, max_steps: int) -> None:
         self._max_steps, self._steps, self._depth = max_steps, 0, 0
