@@ -23,7 +23,7 @@ from keras_quasiattn.attention.base import ATTENTIONS
 
 
 def above_base(name: str, size: Size) -> float:
-    """MiB that a step takes in this process, above those of a short one."""
+    """Return the MiB that an update takes in this process, above those of a short one."""
     classes = {KERAS: keras.layers.MultiHeadAttention, **ATTENTIONS}
     model = self_attention(classes[name](size.heads, size.width // size.heads), size.width)
     for length in (64, size.length):

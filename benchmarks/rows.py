@@ -102,7 +102,7 @@ def growth(core_rows: list[Row]) -> list[Row]:
 
 
 def limits(core_rows: list[Row]) -> list[Row]:
-    """Lower limits for the time of the L1 part.
+    """Return lower limits for the time of the L1 part.
 
     Either two operations per element at the measured rate, or one transfer of the inputs and the
     output.

@@ -20,7 +20,7 @@ from made_up_texts import SMALL, write_table
 
 
 def free_ports(count: int) -> list[int]:
-    """Free ports."""
+    """Return free ports."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [one.getsockname()[1] for one in sockets]
     for one in sockets:

@@ -26,7 +26,7 @@ SIZE = {"batch": 16, "length": 128, "width": 256, "heads": 4, "way": "train_on_b
 
 @cache
 def measured() -> Mapping[str, tuple[str, Figure, Mapping[str, Line]]]:
-    """By task its figure, by name, and the lines of the attentions."""
+    """Return, by task, its figure by name, and the lines of the attentions."""
     found = {}
     for table in read_experiments(ROOT / "examples" / "papers" / "attentions.toml"):
         ((heading, figure),) = table.figures.items()

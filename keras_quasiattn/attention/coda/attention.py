@@ -70,7 +70,7 @@ def coda_attention(
     implementation: str = "auto",
     training: bool | None = None,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Attention whose weights add (+), subtract (−) or delete (0) values instead of averaging them.
+    """Attend with weights that add (+), subtract (−) or delete (0) values instead of averaging them.
 
     E = α · query · keyᵀ + bias;  N = −β · ‖query[t] − key[s]‖₁;  M = tanh(E) ⊙ 2·sigmoid(N);
     output = M · value
@@ -185,7 +185,7 @@ def coda_pair(
     implementation: str = "auto",
     training: bool | None = None,
 ) -> tuple[Tensor, ...]:
-    """CoDA between two sequences, with one weight matrix for both directions.
+    """Align two sequences by CoDA, with one weight matrix for both directions.
 
     E = α · a · bᵀ;  N = −β · ‖a[t] − b[s]‖₁;  M = tanh(E) ⊙ 2·sigmoid(N);  a' = M · b;  b' = Mᵀ · a
 

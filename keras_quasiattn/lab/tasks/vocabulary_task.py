@@ -174,7 +174,7 @@ class VocabularyTask(Task):
         return lines
 
     def _limits(self) -> dict[str, tuple[str, int]]:
-        """By column of the texts, the option that limits its tokens, and their number."""
+        """Return, for each column of texts, the option that limits its tokens, and their number."""
         limit = ("data.max_length", self.options.data["max_length"])
         return dict.fromkeys(self._data.splits["train"].columns, limit)
 
