@@ -70,7 +70,7 @@ def coda_attention(
     implementation: str = "auto",
     training: bool | None = None,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Attend with weights that add (+), subtract (−) or delete (0) values instead of averaging them.
+    """Attend with weights that add (+), subtract (−) or delete (0) values, instead of an average.
 
     E = α · query · keyᵀ + bias;  N = −β · ‖query[t] − key[s]‖₁;  M = tanh(E) ⊙ 2·sigmoid(N);
     output = M · value
