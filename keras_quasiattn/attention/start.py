@@ -1,6 +1,7 @@
 """Another attention that a multi-head layer computes until training brings in its own."""
 
 import contextlib
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -53,6 +54,20 @@ class Heads(QuantizedParts, keras.layers.Layer):
         self.built = True
 
 
+class Share(keras.Variable):
+    """s of a blend; `changed` is called with each new value, whether moved, loaded or set."""
+
+    def __init__(self, changed: Callable[[float], None], **options: Any) -> None:
+        super().__init__("zeros", (), trainable=False, autocast=False, name="share", **options)
+        self._changed = changed
+
+    def assign(self, value: Any) -> Any:
+        """Set s."""
+        assigned = super().assign(value)
+        self._changed(float(ops.convert_to_numpy(assigned)))
+        return assigned
+
+
 class Start(QuantizedParts, keras.layers.Layer):
     """The attention that a multi-head layer starts from, on the layer's own projections.
 
@@ -67,7 +82,8 @@ class Start(QuantizedParts, keras.layers.Layer):
 
     `own` is the multi-head layer; the other attention has the name `attention`, with `options`. An
     unknown attention or `form` is a `ValueError`. `amount` is f (N, 1, 1), or s; `is_finished` says
-    whether the layer's own attention has replaced the other one.
+    whether the layer's own attention has replaced the other one. When that changes, the `models`
+    make their functions again, because it is decided when a function is traced.
     """
 
     def __init__(
@@ -85,6 +101,7 @@ class Start(QuantizedParts, keras.layers.Layer):
         self.num_heads = own.num_heads
         self._attention, self._given_options, self.form = attention, options, form
         self.is_finished = False
+        self.models: Any = weakref.WeakSet()
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -109,28 +126,25 @@ class Start(QuantizedParts, keras.layers.Layer):
         """Return whether a callback must move the share of the layer's own attention."""
         return self.form == "blended"
 
-    def move(self, share: float) -> None:
-        """Set s; at 1 the other attention is not computed any more, once functions are traced."""
-        self.amount.assign(share)
-        self.is_finished = share == 1
-
-    def load_own_variables(self, store: Any) -> None:
-        """Load the factors or the share; at 1 the other attention is not computed any more."""
-        super().load_own_variables(store)
-        self.is_finished = self.is_blend and float(ops.convert_to_numpy(self.amount)) == 1
+    def _changed(self, share: float) -> None:
+        """Compute the other attention, or do not any more."""
+        if self.is_finished == (share == 1):
+            return
+        self.is_finished = not self.is_finished
+        for model in self.models:
+            if model.train_function is not None:
+                model.make_train_function(force=True)
+            model.test_function = model.predict_function = None
 
     def build_for(self, rank: int) -> None:
         """Create the factors or the share, and the other attention's weights, as in `Heads`."""
         self.heads.build_for(rank)
-        # (N, 1, 1), to be multiplied by (B, ..., N, T, V)
-        shape = () if self.is_blend else (self.num_heads, 1, 1)
-        self.amount = self.add_weight(
-            shape,
-            "zeros",
-            trainable=not self.is_blend,
-            autocast=False,
-            name="share" if self.is_blend else "factor",
-        )
+        if self.is_blend:
+            with keras.name_scope(self.name):
+                self.amount = Share(self._changed, dtype=self.variable_dtype)
+        else:  # (N, 1, 1), to be multiplied by (B, ..., N, T, V)
+            shape = (self.num_heads, 1, 1)
+            self.amount = self.add_weight(shape, "zeros", autocast=False, name="factor")
         self.built = True
 
     def beside(self, own: Callable[..., Any]) -> Callable[..., Any]:

@@ -23,10 +23,10 @@ class BlendAttention(keras.callbacks.Callback):
 
     output = (1 − s) · old + s · new;  s = min(1, number of batches / `updates`)
 
-    Once s is 1, the layers compute only the new attention, and the step is recompiled once;
-    functions that you traced yourself must be traced again to save the cost. s is saved with the
-    weights, and training that is resumed with `initial_epoch` continues from there. It is in the
-    logs of every epoch as `blend`.
+    Once s is 1, the layers compute only the new attention, and the step is recompiled once; if
+    earlier weights are restored, as by `EarlyStopping`, they compute both again. Functions that you
+    traced yourself must be traced again. s is saved with the weights, and training that is resumed
+    with `initial_epoch` continues from there. It is in the logs of every epoch as `blend`.
 
     Args:
         share: the share in (0, 1] of all batches of `fit` in which s moves. Defaults to 0.5.
@@ -69,10 +69,8 @@ class BlendAttention(keras.callbacks.Callback):
                 "Received: updates=None"
             )
         self._total = self.updates or max(1, round(self.share * steps * self.params["epochs"]))
-        self._amount = min(float(ops.convert_to_numpy(one.amount)) for one in self._starts)
+        self._move(min(float(ops.convert_to_numpy(one.amount)) for one in self._starts))
         self._seen = round(self._amount * self._total)  # for epochs of unknown length
-        if self._amount == 1 and not self._is_over:  # the weights were set, not loaded
-            self._move(1.0)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Note how many batches came before."""
@@ -97,8 +95,6 @@ class BlendAttention(keras.callbacks.Callback):
     def _move(self, amount: float) -> None:
         model = self.model  # on JAX, this gives the weights their values
         for start in self._starts:
-            start.move(amount)
+            start.models.add(model)
+            start.amount.assign(amount)
         self._amount = amount
-        if amount == 1:
-            model.make_train_function(force=True)
-            model.test_function = model.predict_function = None

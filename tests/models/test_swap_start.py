@@ -291,6 +291,28 @@ def test_a_blend_goes_on_where_it_was_and_stays_in_a_file(tmp_path):
     assert shares.seen[0] == (0.625, False) and shares.seen[-1] == (1.0, True)
 
 
+class Worse(keras.callbacks.Callback):
+    """Report a loss that rises from epoch to epoch."""
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        logs["val_loss"] = float(epoch)
+
+
+def test_restored_weights_of_a_blend_were_computed_without_the_old_attention(tmp_path):
+    copy, best = blended(), keras.callbacks.EarlyStopping(restore_best_weights=True, patience=9)
+    fit = {"batch_size": 1, "epochs": 4, "verbose": 0, "validation_data": (X, X)}
+    copy.fit(X, X, callbacks=[Worse(), BlendAttention(), best], **fit)  # s is 1 after 4 batches
+    assert float(starts(copy)[0].amount) == 0.5  # after the best epoch
+    copy.save(tmp_path / "best.keras")
+    loaded = keras.saving.load_model(tmp_path / "best.keras")
+    expected = values(loaded, X)
+    np.testing.assert_allclose(copy.predict(X, verbose=0), expected, atol=1e-6)
+    starts(copy)[0].amount.assign(1.0)
+    assert np.abs(copy.predict(X, verbose=0) - expected).max() > 1e-3
+    copy.load_weights(tmp_path / "best.keras")
+    np.testing.assert_allclose(copy.predict(X, verbose=0), expected, atol=1e-6)
+
+
 def test_a_blend_over_epochs_of_unknown_length_began_again():
     copy, shares = blended(run_eagerly=True), Shares()
     for epoch in range(2):
