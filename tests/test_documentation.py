@@ -40,10 +40,14 @@ def name_of(page):
 
 @TENSORFLOW
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=name_of)
-def test_python_runs(page, tmp_path, monkeypatch):
+@pytest.mark.parametrize("traced", [False, pytest.param(True, marks=pytest.mark.complete)])
+def test_python_runs(page, traced, tmp_path, monkeypatch, request):
     """Run the blocks of a page in order, in one namespace, as a reader would type them."""
     if page.name == "tuning.md":
         pytest.importorskip("keras_tuner")
+    # Graphs of the models that pages train would take most of the time; other tests trace such.
+    if not traced and page.name not in ("keras-limits.md", "serving.md"):
+        request.getfixturevalue("eagerly")
     monkeypatch.chdir(tmp_path)
     namespace: dict = {"__name__": "__main__"}
     known = set(ATTENTIONS)
