@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -13,6 +14,8 @@ from keras_quasiattn.lab.comparison import workers
 from keras_quasiattn.lab.comparison.workers import Failed, Lost, run_jobs
 
 ROOT = Path(__file__).resolve().parents[2]
+# Keras and TensorFlow would take seconds in each process, and no job here needs them.
+LIGHT = {"QUASIATTN_WITHOUT_KERAS": "yes"}
 
 
 def act(job):
@@ -28,13 +31,14 @@ def act(job):
 
 def do_all(jobs, tmp_path, **options):
     waiting, found = list(jobs), {}
-    run_jobs(
-        lambda: waiting.pop(0) if waiting else None,
-        act,
-        found.__setitem__,
-        log=tmp_path / "log",
-        **options,
-    )
+    with patch.dict(os.environ, LIGHT):
+        run_jobs(
+            lambda: waiting.pop(0) if waiting else None,
+            act,
+            found.__setitem__,
+            log=tmp_path / "log",
+            **options,
+        )
     return found
 
 
@@ -80,7 +84,13 @@ if __name__ == "__main__":
 """
     script = tmp_path / "one_core.py"
     script.write_text(code)
-    said = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
+    said = subprocess.run(
+        [sys.executable, str(script)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, **LIGHT},
+    )
     assert said.stdout.endswith("with 1\n")
 
 
@@ -95,7 +105,9 @@ if __name__ == "__main__":
 """
     script = tmp_path / "parent.py"
     script.write_text(code)
-    parent = subprocess.Popen([sys.executable, str(script)], stderr=subprocess.PIPE)
+    parent = subprocess.Popen(
+        [sys.executable, str(script)], stderr=subprocess.PIPE, env={**os.environ, **LIGHT}
+    )
     children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
     deadline = time.monotonic() + 60
     found: list[str] = []
