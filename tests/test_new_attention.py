@@ -3,7 +3,6 @@
 import dataclasses
 import inspect
 import os
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ import keras
 import numpy as np
 import pytest
 import tiny_mlu
+import warm
 from keras import ops
 
 from keras_quasiattn import layers, models, report
@@ -183,14 +183,8 @@ _, weights = layer(values, values, return_attention_scores=True)
 assert layer.power == 3.0 and np.asarray(weights).min() >= 0
 """
     paths = [str(tmp_path), str(Path(__file__).parents[1])]
-    run = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    run = warm.run([sys.executable, "-c", code], text=True, cwd=tmp_path, env=environment)
     assert run.returncode == 0, run.stderr[-2000:]
 
 
