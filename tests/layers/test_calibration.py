@@ -80,13 +80,17 @@ def test_pairs_and_saving(tmp_path):
     np.testing.assert_allclose(to_numpy(loaded(ids)), answer, atol=1e-5)
 
 
-def test_equal_vectors_keep_the_scales():
-    layer = layers.CoDA(4, scaling="calibrated")
-    x = np.ones((2, 3, 8), "float32")
-    layer([x, x])
-    models.calibrate_attention(layer, [x, x])
-    scales = [w for w in layer.non_trainable_weights if w.name.endswith("_scale")]
-    assert len(scales) == 2 and all(np.all(to_numpy(w.value) == 0.25) for w in scales)
+def test_equal_vectors_and_numbers_that_are_not_finite_keep_the_scales():
+    equal = np.ones((2, 3, 8), "float32")
+    broken = np.where(np.arange(7)[:, None] == 3, np.nan, X).astype("float32")
+    for layer, usual, inputs in (
+        (layers.CoDA(4, scaling="calibrated"), [[equal, equal]], [[equal, equal]]),
+        (layers.MultiHeadCoDA(2, 4, scaling="calibrated"), [X, X], [broken, broken]),
+    ):
+        layer(*usual)
+        models.calibrate_attention(layer, *inputs)
+        scales = [w for w in layer.non_trainable_weights if w.name.endswith("_scale")]
+        assert len(scales) == 2 and all(np.all(to_numpy(w.value) == 0.25) for w in scales)
 
 
 def test_other_layers_are_left_alone():
@@ -95,15 +99,6 @@ def test_other_layers_are_left_alone():
     assert not can_be_calibrated(layer)
     models.calibrate_attention(layer, X, X)
     np.testing.assert_array_equal(to_numpy(layer(X, X)), expected)
-
-
-def test_numbers_that_are_not_finite_keep_the_scales():
-    layer = layers.MultiHeadCoDA(2, 4, scaling="calibrated")
-    x = np.where(np.arange(7)[:, None] == 3, np.nan, X).astype("float32")
-    layer(X, X)
-    models.calibrate_attention(layer, x, x)
-    scales = [w for w in layer.non_trainable_weights if w.name.endswith("_scale")]
-    assert len(scales) == 2 and all(np.all(to_numpy(w.value) == 0.25) for w in scales)
 
 
 def test_without_a_layer_or_numbers_it_is_an_error():
