@@ -184,7 +184,7 @@ def test_a_failed_start_left_an_empty_folder(tmp_path, monkeypatch):
 
 def test_fewer_passes_than_trained_made_a_model_of_more(tmp_path):
     def task(passes):
-        return tiny_texts.make(tmp_path, "bilstm_none", **SHORT, training__passes=passes)
+        return tiny_texts.make(tmp_path, "words_soft", **SHORT, training__passes=passes)
 
     tiny_texts.files(tmp_path, train=40)
     run = train(task(4), tmp_path / "run", progress=False)
