@@ -59,7 +59,7 @@ class Process:
         rights = array.array("i", [file.fileno() for file in (*self._files, other)])
         _template().sendmsg([b"."], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
         other.close()
-        self.pid = self._number(60)
+        self.pid = self._number(240)  # the first waits for TensorFlow, on any machine
 
     def _number(self, timeout: float | None) -> int:
         self._answers.settimeout(timeout)
