@@ -2,6 +2,7 @@
 
     python examples/ask.py saved_models/arithmetic/1 'x=85,y=-52,y-x'
     python examples/ask.py saved_models/wikiqa/1 'who wrote it ?' 'It rained .' 'She wrote it .'
+    python examples/ask.py saved_models/squad/1 'who wrote it ?' 'It rained .' 'She wrote it .'
 
 It needs only this: `pip install tensorflow==2.21.* 'tensorflow-text>=2.21.1,<2.22'`.
 Only the compiled kernels of tensorflow-text are loaded. The script makes importing
@@ -9,7 +10,8 @@ Keras and keras_quasiattn impossible.
 
 Prints the answer and its log-probability. For a classifier (`saved_models/trec/1`), prints the
 class, the probability of every class, and the tokens with open gates. A model over pairs takes two
-texts. A ranker takes a question and its candidates, and prints the candidates best first.
+texts. A ranker takes a question and its candidates, and prints the candidates best first. A reader
+takes a question and its passages, and prints the answer with its probability and its place.
 """
 
 import importlib.util
@@ -18,7 +20,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-ORDER = ["text", "first", "second", "question", "candidates"]
+ORDER = ["text", "first", "second", "question", "candidates", "passages"]
 
 
 def load_text_kernels() -> None:
@@ -34,16 +36,14 @@ def load_text_kernels() -> None:
         tf.load_op_library(str(library))
 
 
-def split_inputs(names: set[str], texts: list[bytes]) -> dict[str, Any]:
-    """Assign the texts to the inputs of the model."""
-    if "candidates" in names and len(texts) > 1:
-        return {"question": texts[0], "candidates": texts[1:]}
-    if len(texts) != len(names):
-        sys.exit(
-            f"ask.py: got {len(texts)} texts: the model takes "
-            f"{', '.join(sorted(names, key=ORDER.index))}"
-        )
-    return dict(zip(sorted(names, key=ORDER.index), texts, strict=True))
+def split_inputs(specs: dict[str, Any], texts: list[bytes]) -> dict[str, Any]:
+    """Assign the texts to the inputs of the model; a list, such as `candidates`, takes the rest."""
+    *others, last = sorted(specs, key=ORDER.index)
+    listed = len(specs[last].shape) == 2
+    first, rest = texts[: len(others)], texts[len(others) :]
+    if not rest or (len(rest) > 1 and not listed):
+        sys.exit(f"ask.py: got {len(texts)} texts: the model takes {', '.join([*others, last])}")
+    return {**dict(zip(others, first, strict=True)), last: rest if listed else rest[0]}
 
 
 def main() -> None:
@@ -67,9 +67,8 @@ def main() -> None:
     except (OSError, KeyError, tf.errors.OpError) as error:
         sys.exit(f"ask.py: {folder!r} does not load: {str(error).splitlines()[0]}")
     # A text may be any bytes, not only UTF-8.
-    inputs = split_inputs(
-        set(model.structured_input_signature[1]), [os.fsencode(text) for text in texts]
-    )
+    specs = model.structured_input_signature[1]
+    inputs = split_inputs(specs, [os.fsencode(text) for text in texts])
     asked = {name: tf.constant([value]) for name, value in inputs.items()}
     answer = {name: value.numpy()[0] for name, value in model(**asked).items()}
     if "ranked" in answer:
@@ -78,7 +77,11 @@ def main() -> None:
         return
     if "answer" in answer:
         print(answer["answer"].decode("utf-8", "replace"))
-        print(f"log-probability {answer['log_probability']:.4f}")
+        if "passage" in answer:
+            place = f"passage {answer['passage']}, characters {answer['start']} to {answer['end']}"
+            print(f"probability {answer['score']:.4f}, {place}")
+        else:
+            print(f"log-probability {answer['log_probability']:.4f}")
         return
     print(answer["label"].decode())
     for name, probability in zip(answer["classes"], answer["probabilities"], strict=True):

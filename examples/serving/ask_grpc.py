@@ -5,7 +5,7 @@
 Needs `pip install tensorflow-serving-api` and nothing from keras_quasiattn. A request ends after
 `--timeout` seconds, all attempts together. A request that did not reach a model ("unavailable") is
 sent again up to four times, with growing pauses. Repeating is safe, because an answer depends only
-on the request. A name that is given more than once is a list, such as a ranker's candidates.
+on the request. `candidates` and `passages`, and every name given more than once, are lists.
 """
 
 import argparse
@@ -19,6 +19,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
+LISTS = ("candidates", "passages")  # inputs that are a list of texts
 RETRIES = {
     "methodConfig": [
         {
@@ -76,14 +77,17 @@ class GrpcClient:
 
 
 def split_inputs(assignments: list[str]) -> dict[str, Any]:
-    """Parse `NAME=TEXT` into a batch of one: a text per name, or a list if the name is repeated."""
+    """Parse `NAME=TEXT` into a batch of one, with a text or a list of texts for each name."""
     values: dict[str, list[str]] = {}
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
         if not equals:
             sys.exit(f"{assignment!r} must be NAME=TEXT, such as text='Who ?'")
         values.setdefault(name, []).append(text)
-    return {name: [texts[0]] if len(texts) == 1 else [texts] for name, texts in values.items()}
+    return {
+        name: [texts] if name in LISTS or len(texts) > 1 else texts
+        for name, texts in values.items()
+    }
 
 
 def _readable(value: Any) -> Any:
@@ -99,7 +103,7 @@ def main() -> None:
     )
     parser.add_argument("model")
     parser.add_argument(
-        "inputs", nargs="+", metavar="NAME=TEXT", help="a name given more than once is a list"
+        "inputs", nargs="+", metavar="NAME=TEXT", help="repeat candidates and passages"
     )
     parser.add_argument("--server", default="localhost:8500", help="default localhost:8500")
     parser.add_argument("--timeout", type=float, default=5.0, help="seconds; default 5")

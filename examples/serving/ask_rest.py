@@ -5,7 +5,7 @@
 Needs only `pip install requests`. Connecting and each answer may take `--timeout` seconds. A
 request that found no server, or one that is starting or overloaded (429, 502, 503, 504), is sent
 again up to four times, with growing pauses. Repeating is safe, because an answer depends only on
-the request.
+the request. `candidates` and `passages`, and every name given more than once, are lists.
 """
 
 import argparse
@@ -16,6 +16,8 @@ from typing import Any
 import requests
 from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
+
+LISTS = ("candidates", "passages")  # inputs that are a list of texts
 
 
 class RestClient:
@@ -59,6 +61,20 @@ class RestClient:
         return answer["outputs"]
 
 
+def split_inputs(assignments: list[str]) -> dict[str, Any]:
+    """Parse `NAME=TEXT` into a batch of one, with a text or a list of texts for each name."""
+    values: dict[str, list[str]] = {}
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        if not equals:
+            sys.exit(f"{assignment!r} must be NAME=TEXT, such as text='Who ?'")
+        values.setdefault(name, []).append(text)
+    return {
+        name: [texts] if name in LISTS or len(texts) > 1 else texts
+        for name, texts in values.items()
+    }
+
+
 def main() -> None:
     """Ask once and print the outputs, one per line."""
     parser = argparse.ArgumentParser(
@@ -66,20 +82,16 @@ def main() -> None:
     )
     parser.add_argument("model")
     parser.add_argument(
-        "inputs", nargs="+", metavar="NAME=TEXT", help="a name given more than once is a list"
+        "inputs", nargs="+", metavar="NAME=TEXT", help="repeat candidates and passages"
     )
     parser.add_argument(
         "--server", default="http://localhost:8501", help="default http://localhost:8501"
     )
     parser.add_argument("--timeout", type=float, default=5.0, help="seconds; default 5")
     arguments = parser.parse_args()
-    inputs: dict[str, list[Any]] = {}
-    for assignment in arguments.inputs:
-        name, _, text = assignment.partition("=")
-        inputs.setdefault(name, []).append(text)
-    batch = {name: texts if len(texts) == 1 else [texts] for name, texts in inputs.items()}
+    client = RestClient(arguments.server, arguments.timeout)
     try:
-        answer = RestClient(arguments.server, arguments.timeout).predict(arguments.model, batch)
+        answer = client.predict(arguments.model, split_inputs(arguments.inputs))
     except (requests.RequestException, ValueError) as error:
         sys.exit(f"ask_rest.py: {error}")
     for name, value in sorted(answer.items()):

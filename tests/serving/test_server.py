@@ -24,6 +24,8 @@ from keras_quasiattn.serving.warm_up import read_warm_up
 EXAMPLES = tiny_mlu.ROOT / "examples" / "serving"
 BENCHMARKS = tiny_mlu.ROOT / "benchmarks" / "serving"
 sys.path.insert(0, str(EXAMPLES))
+import ask_grpc  # noqa: E402
+import ask_rest  # noqa: E402
 from ask_grpc import GrpcClient  # noqa: E402
 from ask_rest import RestClient  # noqa: E402
 
@@ -170,6 +172,16 @@ def test_rows_of_unequal_lists_are_refused_as_the_server_does(server):
     ids[1].append(0)  # beyond the length: no effect
     response = requests.post(f"{server.rest}/v1/models/run:predict", json=asked, timeout=180)
     assert len(response.json()["predictions"]) == 2, response.text
+
+
+@pytest.mark.parametrize("client", [ask_grpc, ask_rest])
+def test_a_single_passage_was_no_list(client):
+    asked = client.split_inputs(["question=who ?", "passages=It is 3=3 ."])
+    assert asked == {"question": ["who ?"], "passages": [["It is 3=3 ."]]}
+    more = client.split_inputs(["question=who ?", "candidates=he", "candidates=she"])
+    assert more == {"question": ["who ?"], "candidates": [["he", "she"]]}
+    with pytest.raises(SystemExit, match="'who .' must be NAME=TEXT"):
+        client.split_inputs(["who ?"])
 
 
 def test_client_without_a_server_ends_in_one_line():

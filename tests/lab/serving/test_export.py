@@ -13,6 +13,7 @@ import without_keras
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.serving import export as module
+from keras_quasiattn.lab.tasks import read
 from keras_quasiattn.lab.training import RunFolder
 from keras_quasiattn.serving import export
 from keras_quasiattn.serving.server_files import read_models
@@ -225,6 +226,28 @@ def test_example_asks(mlu_saved_model, task, model):
     (row,) = task.predict(model, [task.example])
     assert (
         ended.stdout.decode() == f"{row['answer']}\nlog-probability {row['log_probability']:.4f}\n"
+    )
+
+
+def test_asking_a_reader_was_a_traceback(tmp_path):
+    @tf.function(input_signature=read._SIGNATURE)
+    def answer(question, passages):
+        return {
+            "answer": tf.strings.join([question, passages[:, -1]], "|"),
+            "score": tf.constant([0.25]),
+            "passage": tf.shape(passages)[1:] - 1,
+            "start": tf.constant([2]),
+            "end": tf.constant([5]),
+        }
+
+    tf.saved_model.save(tf.Module(), str(tmp_path), signatures=answer)
+    for passages in (["so"], ["so", "or"]):
+        ended = ask(str(tmp_path), "who", *passages)
+        assert ended.returncode == 0, ended.stderr
+        place = f"passage {len(passages) - 1}, characters 2 to 5"
+        assert ended.stdout.decode() == f"who|{passages[-1]}\nprobability 0.2500, {place}\n"
+    assert ask(str(tmp_path), "who").stderr.decode() == (
+        "ask.py: got 1 texts: the model takes question, passages\n"
     )
 
 
