@@ -102,6 +102,9 @@ def test_a_file_is_measured_like_the_split_that_has_its_rows(name, made, measure
             task.use_file("a.tsv")
         return
     assert task.options.data["validation"]
+    if "columns" not in task.options.data:
+        with pytest.raises(UserError, match="--columns: a file of task .* has no columns"):
+            task.use_file(task.options.data["validation"], {"text": "review"})  # was ignored
     task.use_file(task.options.data["validation"])
     again = task.measure(model, "file", 16)
     assert again.judged == reached.judged and again.figures.keys() == reached.figures.keys()

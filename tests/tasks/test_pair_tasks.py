@@ -119,6 +119,23 @@ def test_candidates_are_ranked_and_measured(rank, folders):
     assert figures["recall_at_2"] == pytest.approx(np.mean(np.array(places) <= 2))
 
 
+def test_a_limit_cut_the_candidates_of_a_question(tmp_path):
+    """A MAP of none, which is 0, ended a comparison with a traceback."""
+    labels = {"a": "00", "b": "0001", "c": "11", "d": "010"}
+    rows = [(q, f"{q} {c}", one) for q, right in labels.items() for c, one in enumerate(right)]
+    for split in ("train", "validation", "test"):
+        tiny_pairs.write(tmp_path / f"{split}.tsv", "question\tcandidate\tlabel", rows)
+    for questions, limit, counts, pairs in [("positive", 1, 1, 4), ("both", 2, 2, 7)]:
+        task = tiny_pairs.make(tmp_path, "rank", "decomposable", data__questions=questions)
+        task.prepare()
+        measured = task.measure(task.build_model(), "test", limit)
+        assert (measured.figures["questions"], measured.figures["pairs"]) == (counts, pairs)
+        assert measured.figures["map"] > 0 and len(measured.judged) == counts
+    assert task.texts("test", 1) == ["b\tb 0"]
+    with pytest.raises(UserError, match="limit is 0"):
+        task.measure(task.build_model(), "test", 0)
+
+
 def test_a_ranking_has_no_figures_of_training_batches(rank, folders, shared):
     """Batches hold only some of a question's candidates; the history said that their MAP was 0."""
     task, _ = rank

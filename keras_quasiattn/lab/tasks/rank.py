@@ -43,13 +43,20 @@ def _corpus(config: str, example: str = _ANSWERS) -> Source:
     return pair_source(example, keys=("first", "second", "label", "question_id"), config=config)
 
 
-def _check_counts(pairs: TextPairs, place: str, questions: str) -> None:
-    """Raise a `UserError` if no question of `place` counts in the metrics, which would be 0."""
+def _counted(pairs: TextPairs, questions: str) -> list[int]:
+    """Return the numbers of the questions that count in the metrics."""
     wanted = (1,) if questions == "positive" else (1, 0)
     found = [set(np.asarray(pairs.groups)[pairs.labels == label].tolist()) for label in wanted]
-    if not set.intersection(*found):
-        labels = " and one with ".join(f"the label {label}" for label in wanted)
-        raise UserError(f"{place} has no question that counts: none has a candidate with {labels}")
+    return sorted(set.intersection(*found))
+
+
+def _check_counts(pairs: TextPairs, place: str, questions: str) -> None:
+    """Raise a `UserError` if no question of `place` counts in the metrics, which would be 0."""
+    if not _counted(pairs, questions):
+        labels = "label 1" if questions == "positive" else "label 1 and one with the label 0"
+        raise UserError(
+            f"{place} has no question that counts: none has a candidate with the {labels}"
+        )
 
 
 class Rank(PairTask):
@@ -94,6 +101,14 @@ class Rank(PairTask):
         pairs = ranked_pairs_from_files({FILE: file}, columns).splits[FILE]
         _check_counts(pairs, file, self.options.data["questions"])
         return pairs
+
+    def _chosen(self, split: str, limit: int | None) -> Any:
+        """Return a split, or all candidates of its first `limit` questions that count."""
+        if limit is None or limit < 1:
+            return super()._chosen(split, limit)
+        whole = super()._chosen(split, None)
+        first = _counted(whole, self.options.data["questions"])[:limit]
+        return whole.where(np.isin(whole.groups, first))
 
     def _targets(self, texts: Any) -> dict[str, np.ndarray]:
         return {"label": texts.labels, "group": texts.groups}

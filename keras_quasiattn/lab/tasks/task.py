@@ -396,6 +396,8 @@ class Task(abc.ABC):
         For each column that is named differently in the file, `columns` has its name there; by
         default, the names are as in training.
         """
+        if columns and not any("columns" in one.data for one in self.presets.values()):
+            raise UserError(f"--columns: a file of task {self.name} has no columns to name")
         known = self.options.data.get("columns") if columns is None else columns
         self._file = self._read_file(file, known)
 

@@ -417,7 +417,7 @@ class VocabularyTask(Task):
 
     def texts(self, split: str, limit: int) -> list[str]:
         """Return the first `limit` inputs of a split, the texts of each joined by a tab."""
-        return joined(*self._chosen(split, limit).columns.values())
+        return joined(*self._chosen(split, limit).columns.values())[:limit]
 
     def tokenize(self, texts: Sequence[str]) -> TokenizedTexts:
         """Return the token ids of the texts, with the tokens; only the first candidate counts."""
