@@ -76,6 +76,12 @@ def test_a_killed_comparison_goes_on_and_grows(run_cli, few_texts, tmp_path):
         (["--model", "bilstm_gated"], "compare one of transformer"),
         (["--seeds", "0"], "the number of seeds is 0: it must be at least 1"),
         (["--rates", "-1"], "--rates -1.0: a learning rate must be a number above 0"),
+        # Both were ignored.
+        (["--set", "model.attention=coda"], "model.attention is 'coda': a comparison sets it"),
+        (
+            ["--set", "model.attention_options.gate=tanh"],
+            "model.attention_options is {'gate': 'tanh'}: a comparison sets it",
+        ),
     ],
 )
 def test_wrong_arguments_are_one_line_and_leave_nothing(run_cli, tmp_path, arguments, message):

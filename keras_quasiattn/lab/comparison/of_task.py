@@ -104,6 +104,13 @@ def _checked(task: Task, attentions: Sequence[str]) -> list[str]:
             f"the model {task.model!r} of task {task.name} has one attention only: "
             f"compare one of {', '.join(models_with_attention(task)) or '(none)'}"
         )
+    usual = task.presets[task.preset].for_model(task.model).options()
+    for option in ("model.attention", "model.attention_options"):
+        if options[option] != usual[option]:
+            raise UserError(
+                f"{option} is {options[option]!r}: a comparison sets it for each attention: leave "
+                "it out, and name attentions with --attention, or describe the runs in a TOML file"
+            )
     for name in attentions:
         if name not in ATTENTIONS:
             raise UserError.unknown("attention", name, ATTENTIONS)

@@ -27,6 +27,8 @@ from keras_quasiattn.lab.training.progress import Progress
 from keras_quasiattn.lab.training.selection import judged_by
 from keras_quasiattn.tuning.attention_space import choices_of
 
+_LENGTH = ("training.steps", "training.passes", "training.checkpoint_every")
+_FOLD = ("data.validation_share", "data.validation_fold")
 _CLUSTER = ("KERASTUNER_TUNER_ID", "KERASTUNER_ORACLE_IP", "KERASTUNER_ORACLE_PORT")
 
 
@@ -113,6 +115,15 @@ def search(
         whole = ".".join(option.split(".")[:2])  # an option, or the dictionary of an entry
         if option not in known and not isinstance(known.get(whole), Mapping):
             raise UserError.unknown("option", option, known)
+        for taken, options in (
+            (method == "hyperband" and "Hyperband", _LENGTH),
+            (folds > 1 and "the cross-validation", _FOLD),
+        ):
+            if taken and option in options:
+                raise UserError(
+                    f"{option} cannot be searched, because {taken} sets it in every trial: leave "
+                    "it out"
+                )
     choices = {option: choices_of(option, values) for option, values in space.items()}
     hyperparameters = keras_tuner.HyperParameters()
     for option, given in choices.items():
@@ -271,7 +282,10 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
 
     def _with(self, chosen: Mapping[str, Any], fold: int | None) -> Task:
         """Return the task with a trial's values, on one fold or on the task's own split."""
-        overrides = {**self._task.options.options(), **self._values(chosen)}
+        values = self._values(chosen)
+        overrides = {**self._task.options.options(), **values}
+        if "training.steps" in values and "training.passes" not in values:
+            overrides["training.passes"] = None  # as where a user gives the updates
         if "tuner/epochs" in chosen:
             settings = self._task.training_settings
             steps = chosen["tuner/epochs"] * settings.checkpoint_every

@@ -146,6 +146,16 @@ def test_hyperband_trains_longer_what_was_good(task, trainings, tmp_path):
     assert max(trainings.figure(one) for one in short) in [trainings.figure(one) for one in long]
 
 
+def test_the_updates_to_try_were_a_minimum_of_the_passes(texts, trainings, tmp_path):
+    passes = {"training__select": "accuracy", "training__passes": 4}
+    task = tiny_texts.make(texts, "bilstm_none", **passes)
+    trainings.figure = lambda options: options["training.steps"]
+    space = {"training.steps": [20, 40]}
+    search(task, space, tmp_path / "search", trials=2, progress=False)
+    lengths = {(one["training.steps"], one["training.passes"]) for _, one in trainings.asked}
+    assert lengths == {(20, None), (40, None)}
+
+
 def test_folds_hold_out_every_text_once(task, trainings, tmp_path):
     held_out: list[set[bytes]] = []
 
@@ -227,6 +237,15 @@ def test_data_that_cannot_be_had_bind_no_folder(tmp_path):
         ({"trials": 0}, "the number of trials is 0: it must be at least 1"),
         ({"folds": 0}, "the number of folds is 0: it must be at least 1"),
         ({"space": {"model.attention": ["coda", "sparsmax"]}}, "unknown attention 'sparsmax'"),
+        # All trials had the same value, whichever was drawn.
+        (
+            {"space": {"training.steps": [20, 40]}, "method": "hyperband"},
+            "training.steps cannot be searched, because Hyperband sets it in every trial",
+        ),
+        (
+            {"space": {"data.validation_share": [0.1, 0.2]}, "folds": 2},
+            "data.validation_share cannot be searched, because the cross-validation sets it",
+        ),
     ],
 )
 def test_bad_arguments(task, tmp_path, arguments, message):
