@@ -1,6 +1,7 @@
 """`quasiattn evaluate`: tables for people, JSON for programs, and a user's own files."""
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -66,7 +67,9 @@ def test_a_file_is_measured_where_the_training_data_are_missing(run_cli, own, te
     assert "majority" not in out and "accuracy" in out
 
 
-def test_changed_data_were_measured_and_recorded_as_those_of_the_run(run_cli, own, tmp_path):
+def test_changed_data_were_measured_and_recorded_as_those_of_the_run(
+    run_cli, own, texts_data, tmp_path
+):
     config = json.loads((own / "config.json").read_text())
     file = tiny_texts.write(tmp_path / "train.tsv", tiny_texts.rows(40, seed=9))
     config["task_config"]["options"]["data.train"] = str(file)
@@ -74,6 +77,10 @@ def test_changed_data_were_measured_and_recorded_as_those_of_the_run(run_cli, ow
     (own / "manifest.json").unlink(missing_ok=True)
     message = "was started with the data .*, and they are now train.tsv sha256:.*: restore them"
     assert_one_line(run_cli("evaluate", str(own)), message)
+    # The baselines learned from them, and stood beside a model that did not.
+    code, out, err = run_cli("evaluate", str(own), "--data", str(texts_data / "test.tsv"))
+    assert code == 0 and re.match(f"no baselines to compare with: .* {message}", err), err
+    assert "majority" not in out and "accuracy" in out
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ from keras_quasiattn.lab.training.config import read_config
 if TYPE_CHECKING:
     from keras_quasiattn.lab.report.measured import Reached
     from keras_quasiattn.lab.tasks import Task
+    from keras_quasiattn.lab.training import RunFolder
 
 Rows = list[tuple[str, str | None]]
 _WIDEST = 80  # characters in a cell
@@ -241,7 +242,7 @@ def evaluate(
         negative = subtraction(made, model, part, limit, measured)
         measured = measured._replace(figures={**measured.figures, **negative})
     with waiting(f"measuring the baselines on {name}"):
-        baselines = _baselines(made, part, limit, data is not None)
+        baselines = _baselines(folder, made, part, limit, data is not None)
     reached = Reached(str(run), made, name, measured, baselines)
     figures = {**measured.figures, **flat_figures(baselines)}
     folder.write_metrics(name, figures)
@@ -256,15 +257,18 @@ def evaluate(
         click.echo(line, err=True)
 
 
-def _baselines(made: "Task", part: str, limit: int | None, of_file: bool) -> Any:
+def _baselines(
+    folder: "RunFolder", made: "Task", part: str, limit: int | None, of_file: bool
+) -> Any:
     """Return the baselines, which learn from the training data.
 
-    When measuring a file, the training data may be missing.
+    When measuring a file, the training data may be missing, or others than in training.
     """
     try:
         if of_file and (missing := made.missing_data()):
             raise UserError(missing)
         made.prepare()
+        folder.require_same_data(made)
         return made.measure_baselines(part, limit)
     except UserError as error:
         if not of_file:
