@@ -14,10 +14,10 @@ from keras_quasiattn.models import swap_attention
 hub = pytest.importorskip("keras_hub", reason="keras_hub is not installed")
 MODELS: dict[str, keras.Model] = {}
 FAST = ("BERT", "GPT-2", "Llama")
-# Their blocks are those of BERT, Llama or ViT.
+# Their blocks are those of BERT, GPT-2, Llama or ViT.
 ALIKE = (
     *("DistilBERT", "RoBERTa", "XLM-R", "BERT classifier", "BERT masked words"),
-    *("Mistral", "DeiT"),
+    *("ELECTRA", "OPT", "Mistral", "DeiT"),
 )
 
 

