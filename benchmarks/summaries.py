@@ -78,6 +78,10 @@ class EveryOther(keras.callbacks.Callback):
         """Start the timer."""
         self._begun = time.perf_counter()
 
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        """Let the callback count the updates."""
+        self.callback.on_train_batch_begin(batch, logs)
+
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Run the callback in odd epochs, then stop the timer."""
         if epoch % 2:

@@ -34,10 +34,8 @@ class AttentionSummaries(keras.callbacks.Callback):
     Args:
         folder: folder for both; a run folder or any other.
         inputs: a batch of the model's inputs; 32 examples are enough and cost little.
-        steps_per_epoch: updates per epoch, from which a row's `step` is computed. By default `step`
-            is the optimizer's update count.
-        steps: total number of updates, if the last epoch may be shorter; None if all are equally
-            long.
+        steps_per_epoch: updates per epoch before the current one, from which a row's `step` is
+            computed. By default `step` is the optimizer's update count.
         start: the update from which training resumes; rows beyond it are dropped.
 
     Raises:
@@ -54,14 +52,12 @@ class AttentionSummaries(keras.callbacks.Callback):
         inputs: Any,
         *,
         steps_per_epoch: int | None = None,
-        steps: int | None = None,
         start: int = 0,
     ) -> None:
         super().__init__()
         self.folder = Path(folder)
         self.inputs = inputs
         self.steps_per_epoch = steps_per_epoch
-        self.steps = steps
         self.rows = [row for row in read_attention(self.folder) if row["step"] <= start]
         self._writer: EventFileWriter | None = None
 
@@ -74,13 +70,15 @@ class AttentionSummaries(keras.callbacks.Callback):
         if not self.rows:
             self._keep(self._updates)
 
+    # Not the end of a batch: Keras would wait for the values of every step.
+    def on_train_batch_begin(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """Count the updates of an epoch, which may end early."""
+        self._in_epoch = batch + 1
+
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
         """Measure and write a row."""
-        if self.steps_per_epoch is None:
-            self._keep(self._updates)
-        else:
-            step = (epoch + 1) * self.steps_per_epoch
-            self._keep(step if self.steps is None else min(step, self.steps))
+        of_epoch = self.steps_per_epoch
+        self._keep(self._updates if of_epoch is None else epoch * of_epoch + self._in_epoch)
 
     @property
     def _updates(self) -> int:

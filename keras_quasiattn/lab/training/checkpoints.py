@@ -6,7 +6,7 @@ import re
 import shutil
 import time
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +52,12 @@ class Checkpoints:
         step: int,
         model: keras.Model,
         optimizer: keras.optimizers.Optimizer,
-        selected: int | None = None,
+        kept: Collection[int | None] = (),
         since: int | None = None,
     ) -> None:
         """Write a checkpoint, then remove the oldest beyond `keep`.
 
-        The checkpoint `selected`, which would become the finished model, stays. Checkpoints between
+        The checkpoints in `kept`, which may become the finished model, stay. Checkpoints between
         `since`, the one before this, and this one were written when the run ended at an earlier
         update, and are removed.
         """
@@ -72,7 +72,7 @@ class Checkpoints:
             if since is not None and since < stale < step:
                 self.file(stale).unlink()
         for old in self.steps()[: -self.keep]:
-            if old != selected:
+            if old not in kept:
                 self.file(old).unlink()
 
     def read(self, step: int, group: str) -> list[np.ndarray]:
@@ -175,18 +175,18 @@ class CheckpointCallback(keras.callbacks.Callback):
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Start the timer."""
         self.started = time.monotonic()
-        before = epoch * self.settings.checkpoint_every
-        self._last_batch = min(self.settings.steps - before, self.settings.checkpoint_every) - 1
+        self._done = epoch * self.settings.checkpoint_every
 
     # Not the end of a batch: Keras would wait for the values of every step.
     def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        """End the last epoch at this batch if it is shorter than the others."""
-        if batch == self._last_batch and batch + 1 < self.settings.checkpoint_every:
+        """Count the update, and end the last epoch at it if it is shorter than the others."""
+        self._done += 1
+        if self._done == self.settings.steps and self._done % self.settings.checkpoint_every:
             self.model.stop_training = True
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Save the metrics and the training state."""
-        step = min((epoch + 1) * self.settings.checkpoint_every, self.settings.steps)
+        step = self._done  # another callback may have stopped training at any update
         figures = {name: float(value) for name, value in (logs or {}).items()}
         row: dict[str, Any] = {"step": step, **figures}
         if not math.isfinite(row["loss"]):
@@ -199,9 +199,11 @@ class CheckpointCallback(keras.callbacks.Callback):
         self.rows.append(row)
         if self.curves is not None:
             self.folder.write_history(self.rows)
-            selected = selected_step(self.rows, self.settings)
+            # The best one before this, too: the run may go on from there, if this one is damaged or
+            # lies between two checkpoints of a longer run.
+            kept = {selected_step(rows, self.settings) for rows in (self.rows, self.rows[:-1])}
             since = epoch * self.settings.checkpoint_every
-            self.checkpoints.save(step, self.model, self.model.optimizer, selected, since)
+            self.checkpoints.save(step, self.model, self.model.optimizer, kept, since)
             self.curves.add(row)
         if is_over(self.rows, self.settings):  # another callback may have stopped training already
             self.model.stop_training = True

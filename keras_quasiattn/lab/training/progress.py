@@ -111,13 +111,14 @@ class TrainingProgress(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
         """Record the start of the epoch."""
-        self._first = epoch * self._settings.checkpoint_every
+        self._done = epoch * self._settings.checkpoint_every
         self._reported = time.monotonic()
 
     # Not the end of a batch: Keras would wait for the values of every step.
     def on_train_batch_begin(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
         """Report progress if enough time has passed."""
-        now, done = time.monotonic(), self._first + batch
+        now, done = time.monotonic(), self._done
+        self._done += 1  # once this batch is over
         if self._began is None:
             if done == self._start:
                 return
@@ -133,7 +134,7 @@ class TrainingProgress(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
         """Write the metrics."""
-        done = min(self._first + self._settings.checkpoint_every, self._settings.steps)
+        done = self._done
         figures = ", ".join(f"{name} {value:.4g}" for name, value in (logs or {}).items())
         self._progress.say(f"{self._place(done)}: {figures}{self._speed(time.monotonic(), done)}")
         self._is_busy("training")

@@ -216,12 +216,15 @@ def _fit(
         if shown.shown:
             called.append(TrainingProgress(shown, settings, start))
         if workers.is_chief:
-            lengths = {"steps_per_epoch": settings.checkpoint_every, "steps": settings.steps}
             # Examples of medium length; batches may be sorted by length.
             middle = max(int(validation_data.cardinality()), 1) // 2
             inputs = next(iter(validation_data.skip(middle)))[0]
             examples = keras.tree.map_structure(lambda x: x[:_LOOKED_AT], inputs)  # (≤ 32, ...)
-            called.insert(0, AttentionSummaries(folder.path, examples, start=start, **lengths))
+            every = settings.checkpoint_every
+            summaries = AttentionSummaries(
+                folder.path, examples, steps_per_epoch=every, start=start
+            )
+            called.insert(0, summaries)
         model.fit(
             untuned(task.training_data(start)),
             initial_epoch=start // settings.checkpoint_every,
