@@ -1,5 +1,6 @@
 """A run can be ended early, and given more or fewer updates."""
 
+import keras
 import numpy as np
 import pytest
 import tiny_texts
@@ -193,3 +194,40 @@ def test_fewer_passes_than_trained_made_a_model_of_more(tmp_path):
         train(task(1), run.path, progress=False)
     again = RunFolder.open(run.path, finished=True)
     assert again.length["training.passes"] == 4 and again.model_file.read_bytes() == model
+
+
+def test_a_run_of_passes_began_again_when_it_got_a_number_of_updates(tmp_path):
+    """Its checkpoints, half a pass apart, were none of those of the new settings."""
+    options = {**SHORT, "training__batch_size": 4, "training__checkpoint_every": 3}
+    tiny_texts.files(tmp_path, train=40)
+    task = tiny_texts.make(tmp_path, "bilstm_none", **options, training__passes=1)
+    run = train(task, tmp_path / "run", progress=False)
+    steps = [row["step"] for row in run.history()]
+    assert steps[0] > 3 and not any(step % 3 == 0 for step in steps)
+    changed = tiny_texts.make(tmp_path, "bilstm_none", **{**options, "training__steps": 30})
+    with pytest.raises(UserError, match="steps is 30 with a checkpoint every 3, .*passes instead"):
+        train(changed, run.path, progress=False)
+    assert [row["step"] for row in RunFolder.open(run.path, finished=True).history()] == steps
+
+
+class Given(keras.callbacks.Callback):
+    """Replace the validation accuracies."""
+
+    def __init__(self, accuracies):
+        super().__init__()
+        self.accuracies = accuracies
+
+    def on_epoch_end(self, epoch, logs=None):
+        logs["val_accuracy"] = self.accuracies[epoch]
+
+
+def test_a_longer_run_had_lost_its_best_checkpoint(tmp_path):
+    """The last one, best so far, lies between two of the longer run, which begins before it."""
+    best = {"training__average_checkpoints": 1, "training__select": "accuracy"}
+    for steps, last in ((14, (0.95,)), (20, (0.5, 0.4))):
+        task = made(tmp_path, steps, **best)
+        callbacks = [Given((0.9, 0.8, 0.7, *last))]
+        folder = train(task, tmp_path / "run", progress=False, callbacks=callbacks)
+    expected = Checkpoints(folder.checkpoints, keep=2).read(4, "trainable")
+    for left, right in zip(folder.load_model().trainable_variables, expected, strict=True):
+        np.testing.assert_array_equal(left.numpy(), right)

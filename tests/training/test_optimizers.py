@@ -8,6 +8,8 @@ import toy_task
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.tasks import TrainingSettings
 from keras_quasiattn.lab.training import RunFolder, train
+from keras_quasiattn.lab.training.attention_summaries import read_attention
+from keras_quasiattn.lab.training.checkpoints import Checkpoints
 from keras_quasiattn.lab.training.optimizers import made_optimizer
 
 SHORT = {"training__steps": 12, "training__average_checkpoints": 1}
@@ -85,6 +87,35 @@ def test_a_callback_may_stop_and_an_optimizer_have_its_own_rate(tmp_path):
     folder = run(tmp_path / "run", seen, optimizer=optimizer)
     assert seen.epochs == [0, 1] and folder.finished and optimizer.iterations == 0
     assert [row["learning_rate"] for row in folder.history()] == [pytest.approx(0.003)] * 2
+
+
+class StopWithin(keras.callbacks.Callback):
+    """Stop training after six updates, in the middle of an epoch."""
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.model.stop_training = int(self.model.optimizer.iterations) == 6
+
+
+def test_a_run_stopped_within_an_epoch_was_said_to_have_trained_all_of_it(tmp_path, capsys):
+    task = toy_task.make(tmp_path, **SHORT)
+    folder = train(task, tmp_path / "run", callbacks=[StopWithin()])
+    assert [row["step"] for row in folder.history()] == [4, 6]
+    assert [row["step"] for row in read_attention(folder.path)] == [0, 4, 6]
+    assert Checkpoints(folder.checkpoints, keep=2).steps() == [4, 6]
+    said = capsys.readouterr().out
+    assert "\nupdate 6 of 12: " in said and "callback: update 6 of 12" in said
+
+
+def test_a_run_with_an_optimizer_could_not_get_more_updates(tmp_path):
+    for steps in (4, 8):
+        folder = run(tmp_path / "run", training__steps=steps)
+    assert [row["step"] for row in folder.history()] == [4, 8]
+    # Records from before had the number of updates twice.
+    rate = folder.config["options"]["optimizer.learning_rate"]
+    old = {**rate, "config": {**rate["config"], "steps": 8}}
+    options = {**folder.config["options"], "optimizer.learning_rate": old}
+    folder.write_config({**folder.config, "options": options})
+    run(folder.path, training__steps=8)
 
 
 @pytest.mark.parametrize(

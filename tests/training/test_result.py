@@ -17,7 +17,7 @@ def test_row_says_how_to_measure_again(tmp_path):
     assert row["accuracy"] == 0.5 and row["split"] == "test"
     assert row["steps"] == 8 and row["seed"] == task.seed and row["model"] == task.model
     assert row["parameters"] == task.build_model().count_params()
-    assert row["command"] == "quasiattn train toy"
+    assert row["command"] == "quasiattn train toy" and row["assets"] == {}
     assert row["options"] == task.options.options()
     file = tmp_path / "results.jsonl"
     append_result(file, row)

@@ -64,4 +64,14 @@ def flat(config: Mapping[str, Any]) -> dict[str, Any]:
     """Flatten `identity` to one dictionary, with the option names that a user sets."""
     task_config = config["task_config"]
     named = {name: value for name, value in task_config.items() if name != "options"}
-    return {"task": config["task"], **named, **task_config["options"], **config["options"]}
+    options = without_steps(config["options"])
+    return {"task": config["task"], **named, **task_config["options"], **options}
+
+
+def without_steps(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out the updates of the task's schedule in a given optimizer: they are an option."""
+    rate = options.get("optimizer.learning_rate")
+    if not isinstance(rate, dict) or rate.get("class_name") != "WarmupSchedule":
+        return dict(options)
+    settings = {name: value for name, value in rate["config"].items() if name != "steps"}
+    return {**options, "optimizer.learning_rate": {**rate, "config": settings}}

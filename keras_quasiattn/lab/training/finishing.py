@@ -17,6 +17,7 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.files import MANIFEST, rewrite
 from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.training.checkpoints import Checkpoints, assign, average
+from keras_quasiattn.lab.training.config import CONFIG
 from keras_quasiattn.lab.training.progress import Progress
 from keras_quasiattn.lab.training.replicas import without_training
 from keras_quasiattn.lab.training.run_folder import LENGTH, RunFolder
@@ -140,13 +141,20 @@ def reopen(folder: RunFolder, task: Task) -> None:
     if asked != folder.length:
         task.prepare()  # the number of updates in some passes follows from the data
         steps, passes = task.training_settings.steps, task.options.training.passes
+        given = f"steps is {steps}" if passes is None else f"passes is {passes}, {steps} updates"
         if steps < reached:
-            given = (
-                f"steps is {steps}" if passes is None else f"passes is {passes}, {steps} updates"
-            )
             raise UserError(
                 f"training.{given}, but {folder.path} has trained {reached}: "
                 f"it must be at least that, or end the run with: quasiattn finish {folder.path}"
+            )
+        every = task.training_settings.checkpoint_every
+        written = Checkpoints(folder.checkpoints, keep=1).steps()
+        last = max(written, default=0)
+        if steps > last >= every + max((one for one in written if one % every == 0), default=0):
+            raise UserError(
+                f"training.{given} with a checkpoint every {every}, but those of {folder.path} "
+                f"are after {', '.join(map(str, written))} updates: set training."
+                f"{'passes' if passes is None else 'steps'} instead, or train in a new folder"
             )
     if folder.finished:
         # Check everything that may fail before the finished model is removed.
@@ -184,7 +192,8 @@ def result_row(folder: RunFolder, split: str, figures: Mapping[str, Any]) -> dic
     task_config = folder.config["task_config"]
     history = folder.history()
     assets = folder.manifest()
-    assets.pop(folder.model_file.name, None)
+    for name in (CONFIG, folder.model_file.name):
+        assets.pop(name, None)
     return {
         "task": folder.config["task"],
         **{name: task_config[name] for name in ("preset", "model", "seed")},

@@ -11,6 +11,7 @@ from keras import ops
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.tasks.preset import ScheduleName, TrainingSettings
+from keras_quasiattn.lab.training.config import without_steps
 from keras_quasiattn.lab.training.replicas import ReplicaAdam
 
 MakeOptimizer = Callable[
@@ -117,7 +118,7 @@ def described(
         for name, value in made.get_config().items():
             if name != "name":
                 found[f"optimizer.{name}"] = json.loads(json.dumps(value, default=float))
-    return found
+    return without_steps(found)
 
 
 @keras.saving.register_keras_serializable("keras_quasiattn")
