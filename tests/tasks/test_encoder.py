@@ -449,6 +449,21 @@ def test_rates_fall_from_layer_to_layer(encoder_folder, few_texts):
         assert step == pytest.approx(rate * factors.get(name, 1.0), rel=1e-3), name
 
 
+def test_weights_of_lora_all_had_the_same_rate(encoder_folder, few_texts):
+    task = tiny_encoder.make(
+        *(few_texts, "classify", encoder_folder), model__layer_decay=0.5, model__lora_rank=2
+    )
+    task.prepare()
+    model = task.build_model()
+    factors = task.rate_factors(model)
+    assert factors.keys() == {one.path for one in model.encoder.trainable_weights}
+    for name, factor in factors.items():
+        assert (
+            factor
+            == {"transformer_layer_0": 0.25, "transformer_layer_1": 0.5}[name.partition("/")[0]]
+        )
+
+
 @pytest.mark.parametrize(
     ("changed", "said"),
     [

@@ -162,7 +162,8 @@ def rates_by_depth(model: EncoderClassifier, decay: float) -> dict[str, float]:
         weight.path: decay ** (len(levels) - number)
         for number, layers in enumerate(levels)
         for layer in layers
-        for weight in layer.trainable_weights
+        for weight in layer.weights  # not its trainable ones: LoRA trains parts of frozen layers
+        if weight.trainable
     }
 
 
