@@ -1,12 +1,17 @@
 """What one process of a comparison does: it reuses what others learned."""
 
-import pytest
+import dataclasses
 
+import pytest
+import tiny_texts
+
+from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.comparison.experiments import Row
-from keras_quasiattn.lab.comparison.jobs import _task
+from keras_quasiattn.lab.comparison.jobs import _run, _task
 from keras_quasiattn.lab.comparison.of_task import _written_assets
 from keras_quasiattn.lab.comparison.plan import Job
 from keras_quasiattn.lab.tasks import sequence_task, vocabulary_task
+from keras_quasiattn.lab.training import train
 
 
 def job_of(task, assets):
@@ -45,3 +50,14 @@ def test_word_vectors_are_read_by_every_run(tiny_task, tmp_path):
     task.prepare()
     assert _written_assets(task, tmp_path / "assets") is None
     assert not (tmp_path / "assets").exists()
+
+
+def test_a_run_that_had_finished_was_measured_on_other_data(tmp_path):
+    options = {"training__steps": 2, "training__checkpoint_every": 2, "model__units": 4}
+    tiny_texts.files(tmp_path, train=40)
+    task = tiny_texts.make(tmp_path, "bilstm_none", **options)
+    job = dataclasses.replace(job_of(task, None), seed=task.seed, path=tmp_path / "run")
+    train(task, job.path, progress=False)
+    tiny_texts.files(tmp_path, train=50)
+    with pytest.raises(UserError, match="was started with the data .*, and they are now"):
+        _run(job)

@@ -94,6 +94,24 @@ def test_a_failed_rate_is_not_chosen_and_a_failed_seed_is_told():
     assert list(made.records(made.rows[1])) == [0]
 
 
+def test_a_failed_rate_of_validation_data_was_told_as_a_failed_seed():
+    made = plan(table({RATE: [0.001, 0.01]}, split="validation"))
+    while (run := made.next()) is not None:
+        made.done(run, "it broke" if "0.001" in run.path.name else record(run, 0.5))
+    assert made.errors(made.rows[0]) == {} and len(made.records(made.rows[0])) == 2
+
+
+def test_of_two_rows_with_equal_values_of_different_options_one_was_never_trained():
+    settings = [{f"model.{name}": 48} for name in ("hidden_dim", "intermediate_dim")]
+    rows = [Row("a", "classify", "letters", "transformer", one) for one in settings]
+    made = Plan(
+        dataclasses.replace(table({}, seeds=1), rows=rows), (), lambda row, _, seed: row.run(seed)
+    )
+    runs = [made.next() for _ in rows]
+    assert [run and run.row.settings for run in runs] == settings
+    assert runs[0].path == "letters-transformer-hidden_dim=48-seed0"
+
+
 def test_further_seeds_of_the_chosen_rate_changed_the_choice():
     made = plan(table({RATE: [0.001, 0.01]}, split="validation"))
     begun = []

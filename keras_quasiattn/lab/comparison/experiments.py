@@ -1,6 +1,7 @@
 """Experiments: TOML files of runs that `quasiattn compare` trains and shows."""
 
 import dataclasses
+import hashlib
 import itertools
 import json
 import math
@@ -31,6 +32,7 @@ Record = Mapping[str, Any]
 Key = tuple[str, str, str, str, frozenset[str]]
 VECTORS = "data.vectors"
 WITHOUT_VECTORS = "without word vectors"
+_LONGEST = 120  # characters of a folder's name, before the seed
 
 
 def usual_options(task: str, preset: str, model: str) -> Preset:
@@ -141,9 +143,13 @@ class Row:
 
     def run(self, seed: int) -> str:
         """Return the name of the run folder, the same in every table with this row."""
+        options = (f"{name.partition('.')[2]}={value}" for name, value in self.settings.items())
         # An option may be a path.
-        words = [self.preset, self.model, *map(str, self.settings.values()), f"seed{seed}"]
-        return "-".join(words).replace("/", "-")
+        name = "-".join([self.preset, self.model, *options]).replace("/", "-")
+        if len(name) > _LONGEST:
+            digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+            name = f"{name[:_LONGEST]}-{digest}"
+        return f"{name}-seed{seed}"
 
     def with_settings(self, settings: Mapping[str, Any]) -> "Row":
         """Return the row with further options."""

@@ -52,6 +52,7 @@ def _run(job: Job) -> dict[str, Any]:
     task = _task(job)
     folder = train(task, job.path, policy=job.policy, progress=False, command=job.command)
     task.prepare()
+    folder.require_same_data(task)  # a run that had finished before is not trained again
     model = folder.load_model()
     measured = task.measure(model, job.split, job.limit)
     negative = subtraction(task, model, job.split, job.limit, measured)

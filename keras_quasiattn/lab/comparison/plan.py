@@ -102,9 +102,7 @@ class Plan:
     def errors(self, row: Row) -> dict[int, str]:
         """Return the errors of failed runs of a row at its best combination, by seed."""
         return {
-            run.seed: why
-            for run, why in self.failed.items()
-            if run.row.name == row.name and run.split == self.table.split
+            run.seed: why for run, why in self.failed.items() if run == self.run_of(row, run.seed)
         }
 
     def trainings(self) -> list[Row]:
