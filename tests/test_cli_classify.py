@@ -235,6 +235,12 @@ def ask(model, texts):
         ),
         (["classify", "--data", __file__, "--vectors", "x.txt"], "cannot read x.txt: No such file"),
         (["classify", "--preset", "own"], "data.train is '': name a file, with --data FILE"),
+        (
+            ["classify", "--preset", "trec", "--columns", "text=x"],
+            "--columns 'text=x': the preset 'trec' of task classify reads no table of yours; "
+            "presets that read one: own",
+        ),
+        (["mlu", "--columns", "text=x"], "presets that read one: none"),
         (["mlu", "--vectors", "x.txt"], "the model 'coda' of task mlu cannot start with word vect"),
     ],
 )

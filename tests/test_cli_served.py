@@ -82,7 +82,7 @@ def test_two_files_to_a_served_translator(served, run_cli, tmp_path):
         ),
         (
             ["mlu", "--source=a", "--target=b"],
-            "--data 'a,b': task mlu generates its own data and accepts no file",
+            "--source 'a' --target 'b': task mlu generates its own data and accepts no file",
         ),
     ],
 )

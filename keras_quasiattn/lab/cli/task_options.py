@@ -97,13 +97,18 @@ def makes_task(
         settings: dict[str, Any] = dict(
             assignments("--set", others.pop("overrides"), "training.steps=3000")
         )
+        data, source, target = (others.pop(one) for one in ("data", "source", "target"))
         files = {
-            "train": _files_of(*(others.pop(one) for one in ("data", "source", "target"))),
+            "train": _files_of(data, source, target),
             **{split: others.pop(split) for split in ("validation", "test")},
         }
         own = {f"data.{split}": str(file) for split, file in files.items() if file is not None}
         if own:
-            preset = _own_data_preset(task, preset, own, settings)
+            option, file = next(iter(own.items()))
+            given = f"--{option.removeprefix('data.').replace('train', 'data')} {file!r}"
+            if source is not None:
+                given = f"--source {str(source)!r} --target {str(target)!r}"
+            preset = _own_data_preset(task, preset, own, settings, given)
         settings |= own
         if columns is not None:
             settings["data.columns"] = columns_of(columns)
@@ -113,6 +118,8 @@ def makes_task(
             model = _encoder_model(task, model)
             settings["model.encoder"] = encoder
         chosen = next(iter(described.presets)) if preset is None else preset
+        if columns is not None and chosen in described.presets:
+            _require_columns(task, chosen, columns)
         names = {
             "preset": chosen,
             "model": usual_model(described, chosen) if model is None else model,
@@ -155,12 +162,10 @@ def _files_of(data: Path | None, source: Path | None, target: Path | None) -> Pa
 
 
 def _own_data_preset(
-    task: str, preset: str | None, own: dict[str, str], settings: dict[str, Any]
+    task: str, preset: str | None, own: dict[str, str], settings: dict[str, Any], given: str
 ) -> str:
-    """Return the preset for the user's own files, by data option."""
+    """Return the preset for the user's own files, by data option; errors name what was `given`."""
     own_data = tasks.describe(task).own_data
-    option, file = next(iter(own.items()))
-    given = f"--{option.removeprefix('data.').replace('train', 'data')} {file!r}"
     if own_data is None:
         raise UserError(f"{given}: task {task} generates its own data and accepts no file")
     needed, training = own_data
@@ -169,6 +174,17 @@ def _own_data_preset(
     if training not in own and training not in settings:
         raise UserError(f"{given} is of no use without a file to train on: add --data FILE")
     return needed
+
+
+def _require_columns(task: str, preset: str, columns: str) -> None:
+    """Raise an error if the data of a preset have no columns to name."""
+    presets = tasks.describe(task).presets
+    if "columns" not in presets[preset].data:
+        able = [name for name, one in presets.items() if "columns" in one.data]
+        raise UserError(
+            f"--columns {columns!r}: the preset {preset!r} of task {task} reads no table of yours; "
+            f"presets that read one: {', '.join(able) or 'none'}"
+        )
 
 
 def _confirm_download(made: "tasks.Task") -> None:
