@@ -483,6 +483,22 @@ def test_options_that_an_encoder_has_not_are_refused(changed, said, texts_data):
         tiny_encoder.make(texts_data, "classify", "place", **changed)
 
 
+def test_the_summary_counted_cut_texts_as_if_the_two_were_not_cut_together(
+    encoder_folder, pairs_data
+):
+    task = tiny_encoder.make(pairs_data, "pairs", encoder_folder, data__max_length=12)
+    task.prepare()
+    train = task._data.splits["train"]
+    counts = [
+        len(a.split()) + len(b.split()) + 3 for a, b in zip(train.first, train.second, strict=True)
+    ]
+    cut = sum(count > 12 for count in counts)
+    assert cut and max(len(text.split()) for text in [*train.first, *train.second]) <= 12 - 3
+    said = f"cut after 12 (data.max_length): {cut} ({cut / len(counts):.1%})"
+    assert [said in line for line in task.remarks()].count(True) == 1
+    assert f", {max(counts)} at most; {said}" in task.remarks()[-1]
+
+
 def test_an_encoder_with_fewer_positions_than_the_default_was_refused(tmp_path, encoder_folder):
     file = tiny_texts.write(tmp_path / "a.tsv", [*tiny_texts.rows(8), ("old city " * 50, "LOC")])
     given = {"data.train": str(file), "data.validation": str(file)}

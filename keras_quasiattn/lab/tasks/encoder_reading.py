@@ -169,6 +169,8 @@ class EncoderReading(VocabularyTask):
     def remarks(self) -> list[str]:
         """Return a summary of the user's own data, and of what limits the encoder's inputs."""
         lines, most = super().remarks(), self.options.data["max_length"]
+        if "train" in self.options.data and len(self.sides) > 1:
+            lines.append(self._joined_lengths())
         if most > self._positions:
             lines.append(
                 f"data.max_length is {most}, and the encoder has {self._positions} positions: it "
@@ -176,13 +178,33 @@ class EncoderReading(VocabularyTask):
             )
         return lines
 
-    def _limits(self) -> dict[str, tuple[str, int]]:
+    def _joined_lengths(self) -> str:
+        """Return a line on the lengths of the sequences of two texts."""
+        columns = self._data.splits["train"].columns.values()
+        counts = np.sum([*map(self._whole_lengths, columns)], axis=0) + self._special
+        option, most = self._limit()
+        line = (
+            f"both texts in one sequence: {int(np.median(counts)):,} tokens in the median, "
+            f"{counts.max():,} at most"
+        )
+        if cut := int(np.sum(counts > most)):
+            line += f"; cut after {most:,} ({option}): {cut:,} ({cut / len(counts):.1%})"
+        return line
+
+    def _limit(self) -> tuple[str, int]:
+        """Return what limits the ids of an input, and their number."""
         option, most = "model.length_quantile", self.options.data["max_length"]
         if self.encoder.length == self._positions < most:
             option = "the encoder's positions"
         elif self.encoder.length == most:
             option = "data.max_length"
-        return dict.fromkeys(super()._limits(), (option, self._most_tokens))
+        return option, self.encoder.length
+
+    def _limits(self) -> dict[str, tuple[str, int]]:
+        if len(self.sides) > 1:  # they are cut together
+            return {}
+        option, most = self._limit()
+        return dict.fromkeys(super()._limits(), (option, most - self._special))
 
     def describe_data(self) -> dict[str, str]:
         """Return the data's version and note, and the encoder that was trained on them."""
