@@ -69,8 +69,8 @@ def test_tables_say_the_verdict(found):
     assert "<table>" in found._repr_html_()
 
 
-def test_a_built_model_is_copied_with_its_weights():
-    model = classifier(keras.layers.MultiHeadAttention(2, 4))
+def test_a_built_model_is_copied_with_its_weights_and_trained_in_graphs():
+    model = classifier(keras.layers.MultiHeadAttention(2, 4), run_eagerly=False)
     before = [weight.copy() for weight in model.get_weights()]
     compared = compare(model, (X, Y), (X, Y), ["relu"], seeds=1, **FIT)
     assert all(entry.figures and not entry.errors for entry in compared.entries)
