@@ -5,7 +5,7 @@
 Each line says who likes what, and repeats it: "ann often likes hot tea . so ann drinks hot tea ."
 Only the first half predicts the repeated words, not the word just before. The script trains each
 model on the same lines, and compares it on other lines with the unigrams and the bigrams of the
-training text. Then the model continues a beginning.
+training text. Then the model continues a prompt.
 """
 
 import argparse

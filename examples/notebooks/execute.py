@@ -1,4 +1,4 @@
-"""Runs the notebooks and saves their outputs: `python examples/notebooks/execute.py [NAME...]`.
+"""Run the notebooks and save their outputs: `python examples/notebooks/execute.py [NAME...]`.
 
 Needs the extras `docs`, `tasks` and `report`. TensorFlow's log messages and the times at which
 cells ran are not saved.

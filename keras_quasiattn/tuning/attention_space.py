@@ -34,8 +34,8 @@ def choose_attention(
         name: name of the hyperparameter. A model with several choices needs a different name for
             each. Defaults to "attention".
         search_options: whether to also search the options of attentions given only by name.
-            Attentions propose different numbers of values ("coda" many, "softmax" none), so the
-            search finds good options but does not rank attentions. Defaults to False.
+            Attentions propose values of different numbers of options ("coda" seven, "softmax"
+            one), so the search finds good options but does not rank attentions. Defaults to False.
 
     Returns:
         `{"attention": ..., "attention_options": {...}}`: arguments of `layers.TransformerEncoder`,
