@@ -134,6 +134,8 @@ def test_predict_refuses_what_it_cannot_answer(run_cli, trained, mlu_run, tmp_pa
         ),
         ([str(trained), *table, "--columns", "text=review,label=kind"], "no column 'kind': name"),
         ([str(mlu_run), *table], "task mlu answers no tables: give its inputs as texts"),
+        # The answer was the same as without.
+        ([str(mlu_run), tiny_mlu.QUESTION, "--weights"], "--weights: the answers of .* have none"),
     ):
         assert_one_line(run_cli("predict", *words), message)
     for words, message in (

@@ -345,6 +345,11 @@ def predict(
         raise UserError(f"cannot read {data}: No such file or directory")
     names = columns_of(columns) if columns else None
     folder, made = finished_run(run)
+    if weights and not made.explains:
+        raise UserError(
+            f"--weights: the answers of {run} have none: for the matrices use quasiattn report "
+            f"{run} --to page.html --input TEXT"
+        )
     rows: Rows = [(text, None) for text in lines_of(inputs)]
     if data is not None:
         labelled = errors is not None or "label" in (names or ())

@@ -444,6 +444,11 @@ class Task(abc.ABC):
         """Return the answers of `predict` with attention weights, even if `predict` omits them."""
         return self.predict(model, inputs)
 
+    @property
+    def explains(self) -> bool:
+        """Whether `explain` adds anything to the answers."""
+        return self.answer_names is not None or type(self).explain is not Task.explain
+
     @abc.abstractmethod
     def check_input(self, text: str | bytes) -> None:
         """Reject an input that the task cannot answer, and describe a valid one."""
