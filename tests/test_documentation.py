@@ -21,7 +21,7 @@ DOCS = ROOT / "docs"
 PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md"]
 FOLDERS = [
     *("attention", "layers", "ops", "models", "metrics", "tuning", "serving", "report"),
-    *(f"lab.{name}" for name in ("text", "data", "tasks", "training")),
+    *(f"lab.{name}" for name in ("comparison", "text", "data", "tasks", "training")),
 ]
 TENSORFLOW = pytest.mark.skipif(
     keras.backend.backend() != "tensorflow", reason="the pages are of TensorFlow"
