@@ -26,6 +26,7 @@ from keras_quasiattn.core.score_bias import (
     with_hidden_pairs,
 )
 from keras_quasiattn.core.tensors import (
+    as_floats,
     check_choice,
     check_dropout,
     check_features,
@@ -351,18 +352,19 @@ def dot_product_attention(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Attend with weights that `weigh` computes from scale · query · keyᵀ + bias.
 
-    The mask may hold 0 and 1. `label` names the weights in a recording. A float mask, a wrong bias,
-    sizes that do not match and dropout without a seed are a `ValueError`. Options and results are
-    as for `weighted_values`.
+    The mask may hold 0 and 1, and integers become floats. `label` names the weights in a recording.
+    A float mask, a wrong bias, sizes that do not match and dropout without a seed are a
+    `ValueError`. Options and results are as for `weighted_values`.
     """
-    query, key, value = (ops.convert_to_tensor(tensor) for tensor in (query, key, value))
+    query, key, value = map(as_floats, (query, key, value))
     check_features(query, key, "query", "key")
     check_lengths(key, value)
     check_dropout(dropout, dropout_seed)
+    scores = dot_products(query, key, scale)  # (..., T, S)
     return weighted_values(
-        dot_products(query, key, scale),  # (..., T, S)
+        scores,
         value,
-        as_boolean_mask(mask, "mask"),
+        as_boolean_mask(mask, "mask", scores.shape),
         weigh,
         label,
         dropout=dropout,

@@ -16,6 +16,7 @@ from keras_quasiattn.core.l1 import pairwise_l1
 from keras_quasiattn.core.masks import Mask, as_boolean_mask, prepare_cross_attention
 from keras_quasiattn.core.tensors import (
     as_dtype,
+    as_floats,
     check_choice,
     check_dropout,
     check_features,
@@ -136,8 +137,8 @@ def multi_head_conflict_attention(
         (..., N, T, S).
 
     Raises:
-        ValueError: an unknown difference, a float mask, a bias without floats or of another shape,
-            sizes that do not match, or dropout without a seed.
+        ValueError: an unknown difference, a float mask, a bias without floats, sizes that do not
+            match, or dropout without a seed.
 
     Example:
     >>> heads = np.ones((2, 3, 5, 8), "float32")
@@ -148,15 +149,16 @@ def multi_head_conflict_attention(
 
     Source: Mitra 2019, §6.1.
     """
-    query, key, value = map(ops.convert_to_tensor, (query, key, value))
+    query, key, value = map(as_floats, (query, key, value))
     score_kernels = ops.convert_to_tensor(score_kernels)
     check_features(query, key, "query", "key")
     check_lengths(key, value)
     check_dropout(dropout, dropout_seed)
+    scores = _scores_of_heads(query, key, score_kernels, scale, difference)
     return attend(
-        _scores_of_heads(query, key, score_kernels, scale, difference),
+        scores,
         value,
-        as_boolean_mask(mask, "mask"),
+        as_boolean_mask(mask, "mask", scores.shape),
         is_causal=is_causal,
         dropout=dropout,
         dropout_seed=dropout_seed,

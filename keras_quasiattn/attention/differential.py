@@ -12,7 +12,13 @@ from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.core.arguments import check_positive_integer
 from keras_quasiattn.core.masks import Mask, masked_softmax
 from keras_quasiattn.core.score_bias import add_score_bias, as_score_bias
-from keras_quasiattn.core.tensors import as_dtype, check_features, compute_dtype, dot_products
+from keras_quasiattn.core.tensors import (
+    as_dtype,
+    as_floats,
+    check_features,
+    compute_dtype,
+    dot_products,
+)
 
 Tensor = Any
 
@@ -64,7 +70,7 @@ def differential_attention(
 
     Source: Ye et al. 2024, "Differential Transformer", eqs. 1 to 3.
     """
-    query, key, value = (ops.convert_to_tensor(tensor) for tensor in (query, key, value))
+    query, key, value = map(as_floats, (query, key, value))
     check_features(query, key, "query", "key")
     half = (query.shape[-1] + 1) // 2
     if half == query.shape[-1]:

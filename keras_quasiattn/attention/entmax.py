@@ -50,7 +50,7 @@ def entmax(
         p (..., S), float64 if `scores` is, otherwise float32.
 
     Raises:
-        ValueError: a float mask, or an α out of range.
+        ValueError: a float mask, one of another shape, or an α out of range.
 
     Example:
     >>> for alpha in (1, 1.5, 2):
@@ -62,7 +62,8 @@ def entmax(
     Source: Peters, Niculae & Martins 2019, "Sparse Sequence-to-Sequence Models", eqs. 10 and 12,
     algorithms 1 and 2; the gradient of α: Correia et al. 2019, "Adaptively Sparse Transformers".
     """
-    scores, mask = ops.convert_to_tensor(scores), as_boolean_mask(mask, "mask")
+    scores = ops.convert_to_tensor(scores)
+    mask = as_boolean_mask(mask, "mask", scores.shape)
     scores = ops.cast(scores, compute_dtype(scores))
     if is_number(alpha):
         alpha = float(alpha)

@@ -19,7 +19,7 @@ from keras_quasiattn.attention.base import (
 )
 from keras_quasiattn.attention.gated import gated_softmax
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
-from keras_quasiattn.core.masks import Mask, as_boolean_mask, masked_softmax, pair_mask, sides
+from keras_quasiattn.core.masks import Mask, masked_softmax, pair_mask, sides
 from keras_quasiattn.core.tensors import as_dtype, check_features, dot_products
 
 Tensor = Any
@@ -44,7 +44,8 @@ def softmax_attention(
     A = softmax(scale · query · keyᵀ + bias) over the keys that `mask` shows;  output = A · value
 
     With gates, A is `ops.gated_softmax` of the same scores, which weights each key by its gate. A
-    masked pair has weight exactly 0. A is computed in float32 for 16-bit inputs.
+    masked pair has weight exactly 0. A is computed in float32 for 16-bit inputs; integers become
+    floats.
 
     Args:
         query: (..., T, D).
@@ -64,8 +65,8 @@ def softmax_attention(
         output (..., T, V) in the dtype of `value`, or (output, A) with A (..., T, S).
 
     Raises:
-        ValueError: a float mask, a bias without floats or of another shape, a rank below 2, lengths
-            or feature counts that do not match, or dropout without a seed.
+        ValueError: a float mask, a bias without floats, a mask or bias of another shape, a rank
+            below 2, lengths or feature counts that do not match, or dropout without a seed.
 
     Example:
     >>> x = np.ones((2, 5, 8), "float32")
@@ -145,9 +146,8 @@ def alignment_pair(
 
     Source: Parikh et al. 2016, "A Decomposable Attention Model", eqs. 1 and 2.
     """
-    mask_a, mask_b = as_boolean_mask(mask_a, "mask_a"), as_boolean_mask(mask_b, "mask_b")
-    a, value_a = sides("a", a, mask_a, value_a=value_a)
-    b, value_b = sides("b", b, mask_b, value_b=value_b)
+    mask_a, a, value_a = sides("a", a, "mask_a", mask_a, value_a=value_a)
+    mask_b, b, value_b = sides("b", b, "mask_b", mask_b, value_b=value_b)
     check_features(a, b, "a", "b")
     products = dot_products(a, b)  # (..., T, S)
     beta, to_b = attend(

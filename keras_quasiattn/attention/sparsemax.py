@@ -45,7 +45,7 @@ def sparsemax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
         p (..., S), float64 if `scores` is, otherwise float32.
 
     Raises:
-        ValueError: a float mask.
+        ValueError: a float mask, or one of another shape.
 
     Example:
     >>> np.asarray(sparsemax(np.array([0.3, 0.1, -1.2]))).round(6).tolist()
@@ -53,7 +53,8 @@ def sparsemax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
 
     Source: Martins & Astudillo 2016, "From Softmax to Sparsemax", eq. 2, algorithm 1 and prop. 2.
     """
-    scores, mask = ops.convert_to_tensor(scores), as_boolean_mask(mask, "mask")
+    scores = ops.convert_to_tensor(scores)
+    mask = as_boolean_mask(mask, "mask", scores.shape)
     return sparse_weights(ops.cast(scores, compute_dtype(scores)), mask, 2.0)
 
 

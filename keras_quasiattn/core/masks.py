@@ -3,14 +3,20 @@
 Masked weights are set to exactly 0; a mask is never added to scores as a large negative number.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_quasiattn.core.tensors import check_features, check_lengths, check_rank
+from keras_quasiattn.core.tensors import (
+    as_floats,
+    check_broadcast,
+    check_features,
+    check_lengths,
+    check_rank,
+)
 
 Tensor = Any
 Mask = Tensor | None  # boolean, True = attend
@@ -34,13 +40,21 @@ def check_mask(mask: Tensor | None, name: str) -> None:
         )
 
 
-def as_boolean_mask(mask: Tensor | None, name: str) -> Tensor | None:
+def as_boolean_mask(
+    mask: Tensor | None, name: str, shape: Sequence[Any] | None = None, of: str = "the scores"
+) -> Tensor | None:
     """Return `mask` (boolean, or integers 0 and 1) as a boolean tensor; None stays None.
 
-    A float mask raises a `ValueError` naming `name`.
+    A float mask raises a `ValueError` naming `name`, and so does one that does not broadcast to
+    `shape`, the shape of `of`, if it is given.
     """
     check_mask(mask, name)
-    return None if mask is None else ops.cast(mask, "bool")
+    if mask is None:
+        return None
+    mask = ops.cast(mask, "bool")
+    if shape is not None:
+        check_broadcast(mask, shape, name, of)
+    return mask
 
 
 def combine_masks(*masks: Tensor | None) -> Tensor | None:
@@ -129,18 +143,22 @@ def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
     return zero_masked(ops.softmax(scores, axis=-1), mask)
 
 
-def sides(name: str, x: Tensor, mask: Tensor | None, **roles: Tensor | None) -> list[Tensor]:
-    """Return `x` (..., L, D) and one tensor (..., L, ·) per role, 0 where `mask` (..., L) is False.
+def sides(
+    name: str, x: Tensor, mask_name: str, mask: Tensor | None, **roles: Tensor | None
+) -> list[Any]:
+    """Return the boolean `mask` (..., L), and `x` (..., L, D) and the roles, 0 where masked.
 
-    A role that is None uses `x`. The names are for error messages.
+    There is one tensor (..., L, ·) per role; one that is None uses `x`. Integers become floats. The
+    names are for error messages.
     """
-    x = ops.convert_to_tensor(x)
+    x = as_floats(x)
     check_rank(x, name)
+    mask = as_boolean_mask(mask, mask_name, x.shape[:-1], f"the positions of `{name}`")
     tensors = [x]
     for role, other in roles.items():
-        tensors.append(x if other is None else ops.convert_to_tensor(other))
+        tensors.append(x if other is None else as_floats(other))
         check_lengths(x, tensors[-1], name, role)
-    return [zero_padding(tensor, mask) for tensor in tensors]
+    return [mask, *(zero_padding(tensor, mask) for tensor in tensors)]
 
 
 def prepare_cross_attention(
@@ -151,9 +169,8 @@ def prepare_cross_attention(
     Returns u, v and values with zeros at masked positions, and the mask as (..., 1, S). Raises a
     `ValueError` for a float mask, or sizes that do not match.
     """
-    mask_v = as_boolean_mask(mask_v, "mask_v")
-    u = ops.convert_to_tensor(u)
-    v, values = sides("v", v, mask_v, values=values)
+    u = as_floats(u)
+    mask_v, v, values = sides("v", v, "mask_v", mask_v, values=values)
     check_features(u, v, "u", "v")
     return u, v, values, pair_mask(None, mask_v)
 
@@ -236,7 +253,10 @@ def sequence_mask(
 def for_all_positions(mask: Tensor | None, x: Tensor) -> Tensor | None:
     """Return the mask of `x` (B, L, ..., D), with an axis of length 1 repeated to that of `x`."""
     shape = tuple(x.shape[:-1])
-    if mask is None or all(n != 1 or n == of for n, of in zip(mask.shape, shape, strict=True)):
+    if mask is None or (
+        len(mask.shape) == len(shape)
+        and all(n != 1 or n == of for n, of in zip(mask.shape, shape, strict=True))
+    ):
         return mask
     return ops.broadcast_to(mask, ops.shape(x)[:-1])
 

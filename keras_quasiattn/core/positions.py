@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_quasiattn.core.arguments import check_positive_integer
 from keras_quasiattn.core.backend import cos, sin
+from keras_quasiattn.core.tensors import as_floats
 
 Tensor = Any
 
@@ -101,7 +102,7 @@ def rotary_embedding(x: Tensor, start: Any = 0, base: float = 10_000.0, axis: in
         axis: the axis of positions, if `x` has further axes between it and the features.
 
     Returns:
-        A tensor with the shape and dtype of `x`.
+        A tensor with the shape of `x`, and its dtype if that is a float type.
 
     Raises:
         ValueError: H is odd or unknown.
@@ -112,7 +113,7 @@ def rotary_embedding(x: Tensor, start: Any = 0, base: float = 10_000.0, axis: in
 
     Source: Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding", eq. 34.
     """
-    x = ops.convert_to_tensor(x)
+    x = as_floats(x)
     if len(x.shape) < 2 or x.shape[-1] is None or x.shape[-1] % 2:
         raise ValueError(
             "`x` must have shape (..., length, features) with an even number of features. "

@@ -11,6 +11,7 @@ from keras import ops
 from keras_quasiattn.core.backend import known_content, may_branch
 from keras_quasiattn.core.masks import combine_masks, zero_masked
 from keras_quasiattn.core.recording import is_recording
+from keras_quasiattn.core.tensors import check_broadcast
 
 Tensor = Any
 LOWEST_SCORE = -1e4  # a finite bias below this was meant as a mask for a softmax
@@ -32,13 +33,7 @@ def check_score_bias(bias: Tensor, shape: tuple[Any, ...], name: str) -> None:
             f"`{name}` must hold floats, which are added to the scores; a mask of what to attend "
             f"to is another argument. Received: {name} of dtype {dtype}"
         )
-    axes = zip(reversed(tuple(bias.shape)), reversed(shape), strict=False)
-    fits = all(own in (1, length) or None in (own, length) for own, length in axes)
-    if len(bias.shape) > len(shape) or not fits:
-        raise ValueError(
-            f"`{name}` must broadcast to {tuple(shape)}, the shape of the scores. "
-            f"Received: {name}.shape={tuple(bias.shape)}"
-        )
+    check_broadcast(bias, shape, name, "the scores")
 
 
 def check_not_low(bias: Tensor, mask: Tensor | None) -> None:

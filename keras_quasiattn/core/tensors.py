@@ -99,6 +99,28 @@ def are_few(axes: Sequence[tuple[Tensor, int]], limit: int) -> bool:
     return all(isinstance(one, int) for one in lengths) and math.prod(lengths) <= limit
 
 
+def check_broadcast(x: Tensor, shape: Sequence[Any], name: str, of: str) -> None:
+    """Raise a `ValueError` naming `name` unless `x` broadcasts to `shape` (None: any length).
+
+    `of` completes "the shape of …" in the message.
+    """
+    own = tuple(x.shape)
+    axes = zip(reversed(own), reversed(tuple(shape)), strict=False)
+    known = [pair for pair in axes if all(isinstance(length, int) for length in pair)]
+    if len(own) > len(shape) or any(one not in (1, length) for one, length in known):
+        raise ValueError(
+            f"`{name}` must broadcast to {tuple(shape)}, the shape of {of}. "
+            f"Received: {name}.shape={own}"
+        )
+
+
+def as_floats(x: Tensor) -> Tensor:
+    """Return `x` as a tensor of floats; integers and truth values become Keras' float type."""
+    x = ops.convert_to_tensor(x)
+    is_float = "float" in keras.backend.standardize_dtype(x.dtype)
+    return x if is_float else ops.cast(x, keras.config.floatx())
+
+
 def compute_dtype(*tensors: Tensor) -> str:
     """Return the dtype to compute in: float64 if all inputs are float64, otherwise float32."""
     dtypes = [keras.backend.standardize_dtype(tensor.dtype) for tensor in tensors]

@@ -7,7 +7,6 @@ from keras import ops
 
 from keras_quasiattn.attention.softmax import attend
 from keras_quasiattn.core.masks import (
-    as_boolean_mask,
     combine_masks,
     largest,
     pair_mask,
@@ -62,9 +61,8 @@ def attention_flow(
 
     Source: Seo et al. 2017, "Bidirectional Attention Flow for Machine Comprehension", §2.4.
     """
-    mask_u, mask_v = as_boolean_mask(mask_u, "mask_u"), as_boolean_mask(mask_v, "mask_v")
-    u, values_u = sides("u", u, mask_u, values=values_u)
-    v, values_v = sides("v", v, mask_v, values=values_v)
+    mask_u, u, values_u = sides("u", u, "mask_u", mask_u, values_u=values_u)
+    mask_v, v, values_v = sides("v", v, "mask_v", mask_v, values_v=values_v)
     check_features(u, v, "u", "v")
     products = dot_products(u, v)  # (..., T, S)
     both = pair_mask(mask_u, mask_v)

@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_quasiattn.core.arguments import check_positive_integer, check_sequence
 from keras_quasiattn.core.masks import zero_padding
-from keras_quasiattn.core.tensors import compute_dtype, project
+from keras_quasiattn.core.tensors import as_floats, compute_dtype, project
 from keras_quasiattn.layers.base import SequenceLayer, Shape
 
 Tensor = Any
@@ -41,7 +41,7 @@ def factorization_machine(z: Tensor, bias: Tensor, weights: Tensor, factors: Ten
 
     Source: Rendle 2010, "Factorization Machines", eq. 1 and lemma 3.1.
     """
-    z = ops.convert_to_tensor(z)
+    z = as_floats(z)
     dtype = compute_dtype(z)
     given = map(ops.convert_to_tensor, (bias, weights, factors))
     bias, weights, factors = (ops.cast(x, dtype) for x in given)

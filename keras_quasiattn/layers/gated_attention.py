@@ -20,12 +20,13 @@ from keras_quasiattn.core.backend import needs_static_shapes, segment_max, segme
 from keras_quasiattn.core.masks import (
     as_boolean_mask,
     check_sequence_mask,
+    for_all_positions,
     sequence_mask,
     zero_masked,
     zero_padding,
 )
 from keras_quasiattn.core.recording import is_recording, record
-from keras_quasiattn.core.tensors import check_choice
+from keras_quasiattn.core.tensors import check_choice, project
 from keras_quasiattn.layers.base import Mask, SequenceLayer, Shape
 from keras_quasiattn.layers.dense import Dense, make_dense
 from keras_quasiattn.layers.pooling import (
@@ -96,7 +97,9 @@ def open_positions_attention(
         raise ValueError(
             f"`states` must have shape (B, T, E) with `encode`. Received: {tuple(states.shape)}"
         )
-    open_positions = as_boolean_mask(open_positions, "open_positions")
+    shape, of = states.shape[:2], "the positions of `states`"
+    open_positions = as_boolean_mask(open_positions, "open_positions", shape, of)
+    open_positions = for_all_positions(open_positions, states)
     is_static = needs_static_shapes(open_positions)
     if implementation == "gathered" and is_static:
         raise ValueError(
@@ -422,7 +425,7 @@ class GatedAttention(ShowsOptions, AttentionPooling):
         # For single windows a matrix product is several times faster.
         size = layer.kernel_size[0] * x.shape[2]
         kernel = ops.reshape(layer.kernel, (size, layer.filters))
-        states = ops.matmul(ops.reshape(x, (-1, size)), kernel)
+        states = project(ops.reshape(x, (-1, size)), kernel)
         states = states if layer.bias is None else states + layer.bias
         return ops.expand_dims(layer.activation(states), 1)
 

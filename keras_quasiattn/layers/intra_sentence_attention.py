@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_quasiattn.attention.softmax import attend
 from keras_quasiattn.core.arguments import check, check_sequence
-from keras_quasiattn.core.masks import as_boolean_mask, pair_mask, sides
+from keras_quasiattn.core.masks import pair_mask, sides
 from keras_quasiattn.core.tensors import as_dtype, check_choice, dot_products
 from keras_quasiattn.layers.base import SequenceLayer, Shape
 from keras_quasiattn.layers.dense import DenseStack
@@ -57,8 +57,7 @@ def intra_attention(
 
     Source: Parikh et al. 2016, "A Decomposable Attention Model", §3.4.
     """
-    mask = as_boolean_mask(mask, "mask")
-    features, values = sides("features", features, mask, values=values)
+    mask, features, values = sides("features", features, "mask", mask, values=values)
     bias = ops.convert_to_tensor(distance_bias)
     size = bias.shape[0] if len(bias.shape) == 1 else 0
     if size < 2 or (signed and (size < 3 or size % 2 == 0)):

@@ -22,6 +22,8 @@ from keras_quasiattn.core.masks import (
 from keras_quasiattn.core.recording import record
 from keras_quasiattn.core.tensors import (
     as_dtype,
+    as_floats,
+    check_broadcast,
     check_choice,
     check_rank,
     compute_dtype,
@@ -32,6 +34,8 @@ from keras_quasiattn.layers.base import Mask, SequenceLayer, Shape
 from keras_quasiattn.layers.dense import make_dense
 
 Tensor = Any
+_POSITIONS = "the positions of `states`"
+MODES = ("mean", "sum", "max")
 
 
 def position_scores(states: Tensor, kernel: Tensor) -> Tensor:
@@ -77,9 +81,12 @@ def soft_attention(
     2019, eqs. 3 and 9.
     """
     states, kernel = check_states(states, kernel)
-    mask = as_boolean_mask(mask, "mask")
+    mask = as_boolean_mask(mask, "mask", states.shape[:-1], _POSITIONS)
     states = zero_padding(states, mask)
     scores = position_scores(states, kernel)  # (B, T)
+    if gates is not None:
+        gates = ops.convert_to_tensor(gates)
+        check_broadcast(gates, scores.shape, "gates", _POSITIONS)
     weights = masked_softmax(scores, mask) if gates is None else gated_softmax(scores, gates, mask)
     record("weights", weights, mask, "weights")
     return _pooled(weights, states, return_scores)
@@ -129,7 +136,7 @@ def local_attention(
     et al. 2019.
     """
     states, kernel = check_states(states, kernel)
-    mask = as_boolean_mask(mask, "mask")
+    mask = as_boolean_mask(mask, "mask", states.shape[:-1], _POSITIONS)
     check(window > 0, window, "window", "above 0")
     states = zero_padding(states, mask)
     scores = position_scores(states, kernel)
@@ -137,7 +144,9 @@ def local_attention(
     # count (B, T): real positions up to and including each; length (B,): S; position (B, 1): p.
     count = ops.cumsum(ops.cast(real, scores.dtype), axis=1)
     length = ops.sum(ops.cast(real, scores.dtype), axis=1)
-    position = ops.expand_dims(as_dtype(center, scores.dtype) * length, 1)
+    center = as_dtype(center, scores.dtype)
+    check_broadcast(center, length.shape, "center", "the batch")
+    position = ops.expand_dims(center * length, 1)
     distance = count - 1 - position  # s − p, (B, T)
     near = combine_masks(real, ops.less_equal(ops.abs(distance), window))
     bell = ops.exp(-2 * ops.square(zero_masked(distance, near) / window))  # 2σ² = D²/2
@@ -153,7 +162,7 @@ def _pooled(weights: Tensor, states: Tensor, return_scores: bool) -> Tensor | tu
 
 def check_states(states: Tensor, kernel: Tensor) -> tuple[Tensor, Tensor]:
     """Return both as tensors; raise a `ValueError` unless they are (B, T, D) and (D,)."""
-    states, kernel = ops.convert_to_tensor(states), ops.convert_to_tensor(kernel)
+    states, kernel = as_floats(states), ops.convert_to_tensor(kernel)
     check_rank(states, "states")
     if len(states.shape) != 3 or tuple(kernel.shape) != (states.shape[-1],):
         raise ValueError(
@@ -369,7 +378,7 @@ class MaskedPooling(Pooling):
 
     def __init__(self, mode: str = "mean", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        check_choice(mode, ("mean", "sum", "max"), "mode")
+        check_choice(mode, MODES, "mode")
         self.mode = mode
 
     def build(self, inputs_shape: Shape) -> None:

@@ -31,6 +31,15 @@ def convolution(window=3, activation="relu", **options):
     return keras.layers.Conv1D(6, window, activation=activation, **options)
 
 
+def test_in_float64_gathered_windows_were_rounded_to_float32():
+    found = []
+    for implementation in ("reference", "gathered"):
+        options = {"convolution": convolution(dtype="float64"), "implementation": implementation}
+        layer = make("feed_forward", 4, dtype="float64", **options)
+        found.append(to_numpy(layer(normal(B, T, D).astype("float64"))))
+    np.testing.assert_allclose(*found, rtol=1e-12)
+
+
 @pytest.mark.parametrize("window", [None, 1, 3])
 @pytest.mark.parametrize("options", [{}, {"activation": None, "use_bias": False}], ids=len)
 @pytest.mark.parametrize("mask", [None, MASK], ids=["plain", "masked"])

@@ -1,5 +1,7 @@
 """Every ValueError of the ops names the argument and the value received."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -47,6 +49,42 @@ def test_wrong_sizes_are_not_left_to_the_backend(op, options, wrong, message):
     arguments = {"query": X, "key": X, "value": X, **options, wrong: X[0, 0]}
     with pytest.raises(ValueError, match=f"`{wrong}` must have shape .*{message}.*3,"):
         op(**arguments)
+
+
+KERNEL, KEYS, PAIRS_OF_6 = np.ones(3, "float32"), np.ones((2, 6), bool), np.ones((2, 5, 6), bool)
+
+
+@pytest.mark.parametrize(
+    "op,arguments,wrong",
+    [
+        *(
+            (op, (X, X, X), {"mask": mask})
+            for op in (ops.softmax_attention, ops.coda_attention, ops.sigmoid_attention)
+            for mask in (KEYS, PAIRS_OF_6, np.ones((7, 2, 5, 5), bool))
+        ),
+        (ops.multi_head_conflict_attention, (X, X, X, KERNEL), {"mask": KEYS}),
+        (ops.sparsemax, (X,), {"mask": KEYS}),
+        (ops.entmax, (X,), {"mask": KEYS}),
+        (ops.coda_pair, (X, X), {"mask_a": KEYS}),
+        (ops.coda_pair, (X, X), {"mask_b": PAIRS_OF_6}),
+        (ops.alignment_pair, (X, X), {"mask_b": KEYS}),
+        (ops.attention_flow, (X, X, X, X), {"mask_u": KEYS}),
+        (ops.alignment_attention, (X, X, X), {"mask_v": KEYS}),
+        (ops.conflict_attention, (X, X, KERNEL, X), {"mask_v": KEYS}),
+        (ops.intra_attention, (X, X, KERNEL), {"mask": KEYS}),
+        (ops.soft_attention, (X, KERNEL), {"mask": KEYS}),
+        (ops.soft_attention, (X, KERNEL), {"gates": np.ones((2, 6), "float32")}),
+        (ops.local_attention, (X, KERNEL, np.ones(2)), {"mask": KEYS}),
+        (ops.local_attention, (X, KERNEL), {"center": np.ones((2, 1))}),
+        (ops.open_positions_attention, (X, KERNEL), {"open_positions": KEYS}),
+        (ops.open_positions_attention, (X, KERNEL), {"open_positions": KEYS[:, :4]}),
+    ],
+)
+def test_masks_of_another_shape_were_left_to_the_backend(op, arguments, wrong):
+    ((name, value),) = wrong.items()
+    shape = re.escape(str(value.shape))
+    with pytest.raises(ValueError, match=rf"`{name}` must broadcast to \(.*{name}.shape={shape}"):
+        op(*arguments, **wrong)
 
 
 @pytest.mark.parametrize(

@@ -169,6 +169,7 @@ class WeightLaws:
                 r"`value` must have .*length as `key`.*4, 4\).*3, 7, ",
             ),
             ({"mask": np.ones((5, 7))}, "`mask` must be boolean.*float64"),
+            ({"mask": np.ones((7, 5), "bool")}, r"`mask` must broadcast to .*mask.shape=\(7, 5\)"),
             ({"bias": np.ones((5, 7), "bool")}, "`bias` must hold floats"),
             ({"bias": np.ones((7, 5))}, r"`bias` must broadcast to .*bias.shape=\(7, 5\)"),
             ({"dropout": 1.0}, r"`dropout` must be in \[0, 1\).*dropout=1.0"),

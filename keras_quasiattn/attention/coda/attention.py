@@ -26,6 +26,7 @@ from keras_quasiattn.core.masks import Mask, as_boolean_mask, causal_mask, combi
 from keras_quasiattn.core.randomness import drop_weights
 from keras_quasiattn.core.score_bias import as_score_bias, check_not_low, with_hidden_pairs
 from keras_quasiattn.core.tensors import (
+    as_floats,
     check_choice,
     check_dropout,
     check_features,
@@ -77,7 +78,8 @@ def coda_attention(
 
     Nothing is divided by √d; include such a factor in `alpha` and `beta`. The mask multiplies M: a
     masked pair has weight exactly 0, and a query with no key to attend to gives all zeros and zero
-    gradients. Masked pairs do not count in the means. M is computed in float32 for 16-bit inputs.
+    gradients. Masked pairs do not count in the means. M is computed in float32 for 16-bit inputs;
+    integers become floats.
 
     Args:
         query: (..., T, D).
@@ -119,8 +121,9 @@ def coda_attention(
 
     Raises:
         ValueError: an unknown option, an implementation that is not available here or cannot return
-            scores or add a bias, a float mask, a bias without floats, of another shape or too low,
-            a rank below 2, lengths or feature counts that do not match, or dropout without a seed.
+            scores or add a bias, a float mask, a bias without floats or too low, a mask or bias of
+            another shape, a rank below 2, lengths or feature counts that do not match, or dropout
+            without a seed.
 
     Example:
     >>> x = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
@@ -131,14 +134,15 @@ def coda_attention(
     Source: Tay et al. 2019, "Compositional De-Attention Networks", eqs. 1–7 and 10.
     """
     composition = Composition(similarity, gate, gate_range, center_similarity)
-    query, key, value = (ops.convert_to_tensor(tensor) for tensor in (query, key, value))
+    query, key, value = map(as_floats, (query, key, value))
     check_features(query, key, "query", "key")
     check_lengths(key, value)
     check_dropout(dropout, dropout_seed)
     leading = (None,) * (max(len(query.shape), len(key.shape)) - 2)
-    mask = as_boolean_mask(mask, "mask")
+    shape = (*leading, query.shape[-2], key.shape[-2])
+    mask = as_boolean_mask(mask, "mask", shape)
     if bias is not None:
-        bias = as_score_bias(bias, (*leading, query.shape[-2], key.shape[-2]))
+        bias = as_score_bias(bias, shape)
         seen = causal_mask(ops.shape(query)[-2], ops.shape(key)[-2]) if is_causal else None
         check_not_low(bias, combine_masks(mask, seen))
 
@@ -226,9 +230,12 @@ def coda_pair(
     Source: Tay et al. 2019, eqs. 1–7.
     """
     composition = Composition(similarity, gate, gate_range, center_similarity)
-    mask_a, mask_b = as_boolean_mask(mask_a, "mask_a"), as_boolean_mask(mask_b, "mask_b")
-    a, distance_a, value_a = sides("a", a, mask_a, distance_a=distance_a, value_a=value_a)
-    b, distance_b, value_b = sides("b", b, mask_b, distance_b=distance_b, value_b=value_b)
+    mask_a, a, distance_a, value_a = sides(
+        "a", a, "mask_a", mask_a, distance_a=distance_a, value_a=value_a
+    )
+    mask_b, b, distance_b, value_b = sides(
+        "b", b, "mask_b", mask_b, distance_b=distance_b, value_b=value_b
+    )
     check_features(a, b, "a", "b")
     check_features(distance_a, distance_b, "distance_a", "distance_b")
     pairs = Pairs(

@@ -88,7 +88,6 @@ def calibrating(
     def set_scales(
         products: Tensor, distance: Tensor, mask: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        # (heads, pairs), or (1, pairs) without a head axis
         products, distance = _numbers(products), _numbers(distance)
         visible = np.ones(products.shape, bool)
         if mask is not None:
@@ -97,7 +96,7 @@ def calibrating(
         for name, values, scale_of in rules:
             scale = ops.convert_to_numpy(scales[name]).astype(np.float64)
             array = values.astype(np.float64)
-            axis = array.ndim - 3
+            axis = array.ndim - 3  # of heads
             for head in range(scale.size):
                 chosen = visible if scale.ndim == 0 else np.take(visible, head, axis)
                 found = (array if scale.ndim == 0 else np.take(array, head, axis))[chosen]
