@@ -18,6 +18,7 @@ from keras_quasiattn.core.arguments import (
     check_positive_integer,
     check_projected_shapes,
     check_rate,
+    is_number,
 )
 from keras_quasiattn.core.configured import QuantizedParts
 from keras_quasiattn.core.masks import (
@@ -37,7 +38,7 @@ from keras_quasiattn.core.masks import (
 )
 from keras_quasiattn.core.positions import rotary_embedding
 from keras_quasiattn.core.score_bias import as_score_bias, check_score_bias, with_hidden_pairs
-from keras_quasiattn.core.tensors import training_call
+from keras_quasiattn.core.tensors import check_lengths, training_call
 
 Tensor = Any
 Shape = tuple[int | None, ...]
@@ -499,11 +500,13 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
             axes.require_single("use_causal_mask")
         drops = bool(training) and self.dropout > 0
         attend = self.attend if self._start is None else self._start.beside(self.attend)
+        query, key, value = map(axes.heads_first, (query, key, value))
+        check_lengths(key, value)
         with training_call(training):
             result = attend(
-                axes.heads_first(query),
-                self._one_per_query_head(axes.heads_first(key)),
-                self._one_per_query_head(axes.heads_first(value)),
+                query,
+                self._one_per_query_head(key),
+                self._one_per_query_head(value),
                 mask,
                 is_causal=is_causal,
                 dropout=self.dropout if drops else 0.0,
@@ -579,8 +582,8 @@ def _signature_with_options(layer: type[MultiHeadQuasiAttention]) -> inspect.Sig
 
 
 def _check_rotary_base(base: Any, key_dim: int, parts: int) -> None:
-    fits = isinstance(base, (int, float)) and not isinstance(base, bool) and base > 1
-    check(fits, base, "rotary_base", "None or a number above 1, such as 10_000.0")
+    expected = "None or a number above 1, such as 10_000.0"
+    check(is_number(base) and base > 1, base, "rotary_base", expected)
     if key_dim % (2 * parts):
         raise ValueError(
             f"`key_dim` must be a multiple of {2 * parts} with `rotary_base`, because features are "

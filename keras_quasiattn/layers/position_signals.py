@@ -6,7 +6,13 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.core.arguments import check, check_positive_integer, check_sequence
+from keras_quasiattn.core.arguments import (
+    check,
+    check_positive_integer,
+    check_sequence,
+    is_number,
+)
+from keras_quasiattn.core.backend import cos, sin
 from keras_quasiattn.core.configured import ConfiguredLayer
 from keras_quasiattn.core.positions import relative_buckets
 from keras_quasiattn.core.tensors import check_choice
@@ -46,12 +52,13 @@ class TimingSignal(ConfiguredLayer):
 
     def __init__(self, max_timescale: float = 1e4, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        fits = isinstance(max_timescale, (int, float)) and 1 < max_timescale < math.inf
+        fits = is_number(max_timescale) and 1 < max_timescale < math.inf
         expected = "a finite number above 1"
         self.max_timescale = check(fits, max_timescale, "max_timescale", expected)
 
     def call(self, inputs: Tensor, start_index: Any = 0) -> Tensor:
         """Add the signal; see the class."""
+        inputs = ops.cast(inputs, self.compute_dtype)  # Keras does not cast integers
         length, width = ops.shape(inputs)[1], inputs.shape[-1]
         half = width // 2
         # At least float32: float16 cannot tell positions above 2048 apart.
@@ -61,7 +68,7 @@ class TimingSignal(ConfiguredLayer):
         step = -math.log(self.max_timescale) / max(half - 1, 1)  # in the logarithm of the rates
         rates = ops.exp(ops.arange(half, dtype=dtype) * step)
         angles = ops.expand_dims(positions, 1) * ops.expand_dims(rates, 0)  # (T, D // 2)
-        signal = ops.concatenate([ops.sin(angles), ops.cos(angles)], axis=-1)  # (T, 2·(D // 2))
+        signal = ops.concatenate([sin(angles), cos(angles)], axis=-1)  # (T, 2·(D // 2))
         signal = ops.pad(signal, [[0, 0], [0, width % 2]])  # (T, D)
         return inputs + ops.cast(ops.expand_dims(signal, 0), inputs.dtype)
 

@@ -8,7 +8,7 @@ from running import as_tensor
 from tools import normal, to_numpy
 
 from keras_quasiattn import ops
-from keras_quasiattn.layers import MultiHeadCoDA
+from keras_quasiattn.layers import MultiHeadCoDA, MultiHeadSoftmax
 
 
 def learned_temperatures(layer):
@@ -130,6 +130,14 @@ def test_int8_exports(tmp_path, tensorflow_only):
 def test_wrong_arguments_are_named(options, message):
     with pytest.raises(ValueError, match=message):
         MultiHeadCoDA(**{"num_heads": HEADS, "key_dim": HEAD_SIZE, **options})
+
+
+def test_softmax_left_keys_of_another_length_than_the_values_to_the_backend():
+    for layer_type in (MultiHeadCoDA, MultiHeadSoftmax):
+        layer, x = layer_type(HEADS, HEAD_SIZE), np.ones((1, 3, FEATURES), "float32")
+        layer.build(x.shape, x.shape, x.shape)
+        with pytest.raises(ValueError, match="`value` must have .* the same length as `key`"):
+            layer(x, x, x[:, :2])
 
 
 @pytest.mark.parametrize(
