@@ -49,6 +49,7 @@ class SpanMetric(Configured, keras.metrics.Metric):
         return ops.divide_no_nan(self.total, self.count)
 
 
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
 class SpanAccuracy(SpanMetric):
     """Share of examples whose predicted span equals the right one.
 
@@ -62,6 +63,7 @@ class SpanAccuracy(SpanMetric):
         return ops.logical_and(ops.equal(first, right_first), ops.equal(last, right_last))
 
 
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
 class SpanF1(SpanMetric):
     """Mean F1 of the tokens in the predicted span and in the right one.
 

@@ -135,6 +135,7 @@ class DecaPropNetwork(SpanNetwork):
         check_positive_integer(units, "units")
         check_positive_integer(num_layers, "num_layers")
         dropout = check_rate(dropout, "dropout")
+        check_rate(attention_dropout, "attention_dropout")
         check_choice(attention, ATTENTIONS, "attention")
         check_choice(self_attention, (*ATTENTIONS, "none"), "self_attention")
         check_choice(pointer, POINTERS, "pointer")

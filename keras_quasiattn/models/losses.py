@@ -69,7 +69,10 @@ def _smoothed_crossentropy(ids: Tensor, logits: Tensor, smoothing: float) -> Ten
 
     def losses(logits: Tensor) -> tuple[Tensor]:
         of_target = ops.squeeze(ops.take_along_axis(logits, ids, axis=-1), -1)  # (B, T)
-        smoothed = (1 - smoothing) * of_target + smoothing * ops.mean(logits, axis=-1)
+        smoothed = of_target
+        if smoothing:  # otherwise a logit of −∞, which forbids an id, would make the loss NaN
+            mean = ops.sum(logits, axis=-1) / vocabulary
+            smoothed = (1 - smoothing) * of_target + smoothing * mean
         return (ops.logsumexp(logits, axis=-1) - smoothed,)
 
     def gradient(tensors: Sequence[Tensor], upstreams: Sequence[Tensor]) -> tuple[Tensor]:

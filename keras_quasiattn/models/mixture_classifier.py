@@ -98,6 +98,11 @@ class MixtureClassifier(EmbeddingModel):
             )
         check_choice(objective, ("exact", "elbo"), "objective")
         check_choice(estimator, ("enumeration", "reinforce"), "estimator")
+        if inference and objective == "exact":
+            raise ValueError(
+                "`inference` needs `objective='elbo'`. "
+                f"Received: inference={inference}, objective='exact'"
+            )
         if kl_weight < 0:
             raise ValueError(f"`kl_weight` must not be negative. Received: kl_weight={kl_weight}")
         self._arguments["components"] = list(components)
@@ -168,6 +173,7 @@ class MixtureClassifier(EmbeddingModel):
         else:
             components = self.component_log_probabilities(**x, training=True)
         rows = self._rows(y)
+        costs = self.losses  # of the components' layers, such as that of open gates
         pair, masks = self._embedded(**x)
         # (B, K): log q(c | y, a, b).
         logits = self._inference(pair, context=rows, mask=masks, training=True)
@@ -179,7 +185,10 @@ class MixtureClassifier(EmbeddingModel):
         likelihood = _log_likelihood(components, rows)
         weight = self._arguments["kl_weight"]
         bound = evidence_lower_bound(likelihood, log_posterior, component, weight)
-        return _NegativeBound(name="negative_bound")(bound, bound, sample_weight)
+        loss = _NegativeBound(name="negative_bound")(bound, bound, sample_weight)
+        # As Keras adds them; it has no public way to do so
+        costs = map(self._aggregate_additional_loss, [*costs, *self._inference.losses])
+        return sum(costs, start=loss)
 
     def compute_metrics(
         self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None

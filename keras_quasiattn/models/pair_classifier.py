@@ -5,7 +5,7 @@ from typing import Any, cast
 import keras
 from keras import ops
 
-from keras_quasiattn.core.arguments import check_positive_integer
+from keras_quasiattn.core.arguments import check_positive_integer, check_rate
 from keras_quasiattn.core.configured import QuantizedParts
 from keras_quasiattn.core.tensors import check_choice
 from keras_quasiattn.layers import DecomposableAttention, IntraSentenceAttention, MaskedPooling
@@ -189,6 +189,7 @@ class PairNetwork(QuantizedParts, keras.layers.Layer):
                 "`intra_options` need `intra_attention=True`. "
                 f"Received: intra_options={intra_options}, intra_attention={intra_attention}"
             )
+        check_rate(attention_dropout, "attention_dropout")
         check_choice(comparison, COMPARISONS, "comparison")
         self.comparison = comparison
         self.kernel_initializer = keras.initializers.get(kernel_initializer)

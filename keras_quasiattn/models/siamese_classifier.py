@@ -15,6 +15,7 @@ from keras_quasiattn.layers import (
     MaskedPooling,
 )
 from keras_quasiattn.layers.dense import Dense
+from keras_quasiattn.layers.pooling import MODES
 from keras_quasiattn.layers.recurrence import OrthogonalInitializer, with_one_real_position
 from keras_quasiattn.models.functional_model import EmbeddingModel, id_inputs, is_real
 
@@ -107,6 +108,7 @@ class SiameseClassifier(EmbeddingModel):
         **kwargs: Any,
     ) -> None:
         check_choice(interaction, _INTERACTIONS, "interaction")
+        check_choice(pooling, MODES, "pooling")
         make = self._begin(
             locals(),
             positive=("num_classes", "units", "num_recurrent_layers", "num_dense_layers"),

@@ -131,6 +131,11 @@ class TextClassifier(EmbeddingModel):
                 "`attention` must not be 'none' with `encoder='convolution'`, which has no last "
                 "states"
             )
+        if attention == "none" and attention_options:
+            raise ValueError(
+                "`attention_options` need an `attention` other than 'none'. "
+                f"Received: attention_options={attention_options}, attention='none'"
+            )
         self._hold_embedding(make)
         gates_convolution = local and pooling is not None and pooling.is_gated
         takes_all_states = pooling is None or pooling.layer is not None

@@ -118,6 +118,18 @@ def test_draws_follow_the_seed():
     assert losses[0] == losses[1] != losses[2]
 
 
+def test_the_bound_left_out_the_cost_of_open_gates():
+    def loss(cost):
+        network = {"attention": "gated", "attention_options": {"open_gate_cost": cost}}
+        model = make("elbo", components=[{}, {}], common={"units": 4, **network})
+        lively(model)
+        model.compile("sgd", LOSS)
+        return loss_in_training(model)
+
+    # Each network attends twice, with gates that are neither all open nor all closed.
+    assert 600 < loss(1000.0) < 6000 and loss(0.0) < 100
+
+
 def test_training_runs_every_component_once(monkeypatch):
     model = make("elbo")
     model.compile("sgd", LOSS)

@@ -140,7 +140,8 @@ def test_dropout_is_on_in_training_alone(kind):
     [
         ("softmax", {"projection_dim": 0}, "`projection_dim` must be a positive integer"),
         ("softmax", {"intra_options": {"max_distance": 2}}, "`intra_options` need"),
-        ("both", {"pooling": "last"}, "`mode` must be one of .*last"),
+        ("both", {"pooling": "last"}, "`pooling` must be one of .*last"),
+        ("mixture", {"inference": {"units": 3}}, "`inference` needs .*inference={'units': 3}"),
         ("mixture", {"components": []}, "`components` must have at least one"),
         ("mixture", {"num_classes": 1}, "`num_classes` must be at least 2"),
         ("elbo", {"estimator": "none"}, "`estimator` must be one of .*none"),

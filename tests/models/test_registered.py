@@ -15,6 +15,7 @@ import warm
 from test_swap_blocks import model_of, of_blocks
 
 import keras_quasiattn
+from keras_quasiattn import layers, metrics, models
 from keras_quasiattn.models import CausalTransformer, swap_attention
 
 ROOT = Path(keras_quasiattn.__file__).parent
@@ -59,6 +60,16 @@ def registered() -> dict[str, str]:
     return found
 
 
+def test_a_model_with_metrics_of_spans_could_not_be_loaded():
+    savable = (keras.Layer, keras.metrics.Metric, keras.losses.Loss)
+    public = [value for module in (layers, metrics, models) for value in vars(module).values()]
+    kinds = {one for one in public if isinstance(one, type) and issubclass(one, savable)}
+    bases = {metrics.RankingMetric, layers.MultiHeadQuasiAttention}
+    name_of = keras.saving.get_registered_name
+    assert len(kinds) > 50
+    assert {one for one in kinds - bases if name_of(one) == one.__name__} == set()
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """Save swapped copies: a third-party layer, a block of ours, and a model of ours."""
@@ -68,9 +79,9 @@ def files(tmp_path_factory):
     language = CausalTransformer(
         9, attention="softmax", num_layers=1, hidden_dim=8, intermediate_dim=8, num_heads=2
     )
-    models = [model_of(lambda x, mask: made["Block"]()(x)), model_of(of_blocks), language]
-    paths = [folder / f"{number}.keras" for number in range(len(models))]
-    for model, path in zip(models, paths, strict=True):
+    originals = [model_of(lambda x, mask: made["Block"]()(x)), model_of(of_blocks), language]
+    paths = [folder / f"{number}.keras" for number in range(len(originals))]
+    for model, path in zip(originals, paths, strict=True):
         swap_attention(model).save(path)
     keras.saving.get_custom_objects().pop("elsewhere>Block")
     return paths

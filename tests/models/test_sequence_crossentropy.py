@@ -33,6 +33,14 @@ def test_every_position_is_that_of_the_reference(batch, smoothing):
     np.testing.assert_allclose(got, reference(ids, logits, smoothing), rtol=2e-6)
 
 
+def test_an_id_that_a_logit_forbids_made_the_loss_nan(batch):
+    ids, logits, _ = batch
+    forbidden = np.concatenate([logits, np.full((*ids.shape, 1), -np.inf, "float32")], axis=-1)
+    loss = SequenceCrossentropy(reduction=None)
+    got = keras.ops.convert_to_numpy(loss(ids, forbidden))
+    np.testing.assert_allclose(got, reference(ids, logits, 0.0), rtol=2e-6)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_gradient_comes_in_the_dtype_of_the_loss(batch, dtype):
     ids, logits, mask = batch

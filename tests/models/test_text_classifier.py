@@ -157,6 +157,7 @@ def test_logits_are_float32_in_half_precision():
         ("local", {"attention_options": {"window": 0}}, "`window`"),
         ("convolution", {"kernel_size": 2}, "`kernel_size` must be odd"),
         ("convolution", {"attention": "none"}, "`attention` must not be 'none'"),
+        ("none", {"attention_options": {"window": 3}}, "`attention_options` need .*'window': 3"),
         ("transformer", {"num_heads": 3}, "must be divisible by `num_heads`"),
     ],
 )

@@ -25,7 +25,7 @@ MODELS: dict[type, dict[str, Any]] = {
 WRONG = {bool: "yes", int: 0, float: -1.0, str: "nope"}
 # Arguments that Keras or a sublayer checks under another name, or that accept anything.
 UNCHECKED = re.compile(
-    "train_embedding|attention_dropout|.*initializer|.*activation|pooling|character_.*|"
+    "train_embedding|.*initializer|.*activation|character_.*|"
     "exact_match|frequency|connectors|final_connectors|universal|adaptive|intra_attention"
 )
 
