@@ -68,6 +68,7 @@ NAMED = {
             *("import keras_quasiattn.lab.data", "from keras_quasiattn.lab.data import read_table"),
             "from keras_quasiattn.serving import export",
             "import keras_quasiattn; keras_quasiattn.serving.load",
+            "from keras_quasiattn.metrics import bleu; bleu(['a'], ['a'])",
             *(
                 "import keras_quasiattn.lab.text",
                 "from keras_quasiattn.lab.text import WordTokenizer",

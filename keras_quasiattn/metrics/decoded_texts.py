@@ -6,6 +6,8 @@ import string
 from collections.abc import Callable, Sequence, Sized
 from typing import TYPE_CHECKING, Any
 
+from keras_quasiattn.extras import require
+
 if TYPE_CHECKING:
     from keras_quasiattn.lab.data import ProgramTests
 
@@ -161,6 +163,7 @@ def bleu(
 
     Raises:
         ValueError: the two differ in number, or are empty.
+        MissingPackageError: sacrebleu is not installed, which the extra `tasks` brings.
 
     >>> figures = bleu(["the dog runs on the grass"], [b"The dog runs on the grass."])
     >>> (
@@ -173,8 +176,7 @@ def bleu(
     Source: Papineni et al. 2002; Post 2018, "A Call for Clarity in Reporting BLEU Scores".
     """
     _check_lengths(hypotheses=hypotheses, references=references)
-    import sacrebleu  # part of the `tasks` extra and needed only here
-
+    sacrebleu = require("sacrebleu", "tasks")
     written, right = ([_as_text(text) for text in texts] for texts in (hypotheses, references))
     figures: dict[str, float | str] = {}
     for name, settings in _BLEU_SETTINGS.items():

@@ -4,6 +4,7 @@ import json
 import os
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import tiny_mlu
@@ -116,6 +117,19 @@ def test_a_folder_of_another_comparison_names_what_differs(run_cli, tmp_path, mo
     ):
         code, _, err = run_cli(*LETTERS, folder, *short, *changed)
         assert code == 1 and f"holds a comparison with {differing}: give the same" in err
+
+
+def test_a_page_that_was_not_written_for_want_of_the_extra_was_named(
+    run_cli, tmp_path, monkeypatch
+):
+    from keras_quasiattn.lab.comparison import of_task
+
+    found = SimpleNamespace(table=lambda: "the table", best="softmax")
+    monkeypatch.setattr(of_task, "compare_task", lambda *given, **options: found)
+    for page, said in (("", "page: none; a page needs pip"), ("<p>", f"page: {tmp_path}")):
+        if page:
+            (tmp_path / "comparison.html").write_text(page)
+        assert said in run_cli(*LETTERS, str(tmp_path))[1]
 
 
 def test_two_comparisons_in_one_folder_failed_each_others_runs(few_texts, tmp_path):

@@ -1,6 +1,7 @@
 import csv
 import json
 import random
+import sys
 
 import pyarrow.parquet
 import pytest
@@ -68,6 +69,15 @@ def test_parquet(tmp_path):
     (tmp_path / "b.parquet").write_bytes(b"text")
     with pytest.raises(UserError, match="b.parquet is not a Parquet file: "):
         list(read_table(tmp_path / "b.parquet", COLUMNS))
+
+
+def test_a_missing_pyarrow_was_a_traceback(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (tmp_path / "a.parquet").write_bytes(b"text")
+    with pytest.raises(
+        UserError, match=r"pyarrow is not installed: pip install 'keras-quasiattn\["
+    ):
+        list(read_table(tmp_path / "a.parquet", COLUMNS))
 
 
 def test_columns_that_need_not_be_there(tmp_path):

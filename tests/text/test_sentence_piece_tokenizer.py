@@ -1,3 +1,4 @@
+import sys
 import unicodedata
 
 import pytest
@@ -27,6 +28,12 @@ def tokenizer():
 def back(tokenizer, texts):
     ids = tokenizer.tokenize(tf.constant(texts, tf.string))
     return [text.decode() for text in tokenizer.detokenize(ids).numpy()]
+
+
+def test_a_missing_sentencepiece_was_a_traceback(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sentencepiece", None)
+    with pytest.raises(UserError, match=r"sentencepiece is not installed: pip install 'keras-qu"):
+        learn_sentence_pieces(TEXTS, size=360)
 
 
 def test_case_punctuation_and_any_script_come_back(tokenizer):

@@ -316,4 +316,6 @@ def compare(
     click.echo(comparison.table())
     if comparison.best is None:
         raise UserError(f"every run failed: see {folder / 'processes.log'}")
-    click.echo(f"\npage: {folder / 'comparison.html'}\nbest run: {folder / 'best'}")
+    page = folder / "comparison.html"
+    missing = "none; a page needs pip install 'keras-quasiattn[report]'"
+    click.echo(f"\npage: {page if page.is_file() else missing}\nbest run: {folder / 'best'}")

@@ -1,5 +1,6 @@
 """Compare attentions on a task."""
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
@@ -8,6 +9,7 @@ from typing import Any
 
 from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.extras import MissingPackageError
 from keras_quasiattn.files import begin, only_process, read_json, write, write_json
 from keras_quasiattn.lab.comparison.compared import Comparison, Entry, side_by_side
 from keras_quasiattn.lab.comparison.engine import Engine, usual_processes
@@ -287,10 +289,8 @@ class _Work:
     def write(self, comparison: Comparison) -> None:
         """Write the tables and the page, and link the best run."""
         texts = {"comparison.md": comparison.markdown() + "\n"}
-        try:
+        with contextlib.suppress(MissingPackageError):
             texts["comparison.html"] = comparison.to_html()
-        except UserError as error:
-            self._shown.say(f"no page: {error}")
         for file, text in texts.items():
             write(self._folder / file, text)
         if (entry := comparison.best) is None:

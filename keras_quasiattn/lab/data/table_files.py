@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.extras import require
 from keras_quasiattn.lab.text import open_text
 
 _FORMS = (".tsv", ".csv", ".txt", ".jsonl", ".parquet")
@@ -184,10 +185,11 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _parquet_rows(
     file: Path, columns: Sequence[str], optional: Sequence[str], our_names: Mapping[str, str]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    import pyarrow.parquet  # part of TensorFlow Datasets, and slow to import
+    pyarrow = require("pyarrow", "tasks")  # TensorFlow Datasets brings it; slow to import
+    files = require("pyarrow.parquet", "tasks")
 
     try:
-        parquet = pyarrow.parquet.ParquetFile(file)
+        parquet = files.ParquetFile(file)
         names = parquet.schema_arrow.names
         _check_columns(str(file), names, columns, our_names)
         wanted = [*columns, *(column for column in optional if column in names)]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.extras import require
 from keras_quasiattn.files import read_json_lines, write
 from keras_quasiattn.lab.report.measured import (
     confusion_section,
@@ -75,6 +76,8 @@ def write_report(
     )
     ```
     """
+    for package in ("jinja2", "matplotlib"):  # before models answer, which takes time
+        require(package, "report")
     to = Path(to)
     folders: list[RunFolder] = []
     views: list[View] = []

@@ -10,6 +10,7 @@ import tensorflow as tf
 import tensorflow_text
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.extras import require
 
 _BYTE_SPECIAL_IDS = 2
 _UNKNOWN_PIECE_ID, _FIRST_BYTE_PIECE_ID = 2, 3
@@ -184,8 +185,8 @@ def learn_sentence_pieces(texts: Sequence[str | bytes], *, size: int) -> bytes:
     Raises:
         UserError: the size is too small for the characters, or there is no text.
     """
-    import sentencepiece  # part of the `tasks` extra and needed only for learning
-    from sentencepiece import sentencepiece_model_pb2
+    sentencepiece = require("sentencepiece", "tasks")
+    messages = require("sentencepiece.sentencepiece_model_pb2", "tasks")
 
     def sentences() -> Iterator[str]:
         for start in range(0, len(texts), _BATCH):
@@ -219,7 +220,7 @@ def learn_sentence_pieces(texts: Sequence[str | bytes], *, size: int) -> bytes:
             f"increase the size or use other texts"
         ) from None
     # Protobuf creates the class at import, so type checkers do not see it.
-    message = sentencepiece_model_pb2.ModelProto  # type: ignore[attr-defined]
+    message = messages.ModelProto
     learned = message.FromString(model.getvalue())
     # It contains the name of the temporary file.
     learned.normalizer_spec.ClearField("normalization_rule_tsv")

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import pytest
 import tiny_mlu
 import tiny_texts
 
+from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab import tasks
 from keras_quasiattn.lab.report.measured import Reached, chosen_answers, confusion_section
+from keras_quasiattn.lab.report.write_report import write_report
 from keras_quasiattn.lab.tasks.measured import Judged, Measured
 from keras_quasiattn.lab.training import RunFolder, train
 
@@ -149,6 +152,12 @@ def test_confused_classes_are_a_table_and_of_many_the_most_frequent(count):
     else:
         assert table[1] == ["c1", "c0", "2"] and len(table) == 13
     assert section.parts[1].table[1][0] == "c0"
+
+
+def test_a_missing_package_was_named_after_the_models_had_answered(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(UserError, match=r"matplotlib is not installed: pip install 'keras-quasi"):
+        write_report([tmp_path], tmp_path / "page.html")  # next, this folder would be refused
 
 
 def test_what_would_have_to_be_generated_is_not_at_hand(run_cli, mlu_run, tmp_path):
