@@ -18,6 +18,8 @@ DATA = [
 @pytest.mark.long
 def test_the_distributions_are_whole_and_import_where_nothing_else_is(tmp_path):
     copy = source(tmp_path / "source")
+    (copy / "tests").mkdir()
+    (copy / "tests" / "test_without_what_it_imports.py").touch()
     run(sys.executable, "-m", "venv", tmp_path / "tools")
     tools = tmp_path / "tools/bin/python"
     run(tools, "-m", "pip", "install", "--quiet", "build", "twine")
@@ -37,6 +39,7 @@ def test_the_distributions_are_whole_and_import_where_nothing_else_is(tmp_path):
     with tarfile.open(sdist) as archive:
         packed = {name.partition("/")[2] for name in archive.getnames()}
     assert {"LICENSE", "README.md", "pyproject.toml", "setup.cfg", *DATA, *modules} <= packed
+    assert not any(name.partition("/")[0] == "tests" for name in packed)  # setuptools adds some
 
     run(sys.executable, "-m", "venv", tmp_path / "empty")
     python = tmp_path / "empty/bin/python"

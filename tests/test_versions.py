@@ -27,7 +27,7 @@ TESTS = (
 )
 SOURCE = (
     *("keras_quasiattn", "quasiattn.py", "setup.cfg", "pyproject.toml"),
-    *("README.md", "LICENSE"),
+    *("README.md", "LICENSE", "MANIFEST.in"),
 )
 LOOK = """
 import json, time
