@@ -103,8 +103,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--layers", nargs="+", default=sorted(ATTENTIONS), help="names")
-    parser.add_argument("--sizes", type=int, nargs="+", default=[0, 1, 2, 3], help="rows of SIZES")
+    names, sizes = sorted(ATTENTIONS), range(len(SIZES))
+    parser.add_argument("--layers", nargs="+", choices=names, default=names, metavar="NAME")
+    parser.add_argument(
+        "--sizes", type=int, nargs="+", choices=sizes, default=list(sizes), help="rows of SIZES"
+    )
     parser.add_argument("--repeats", type=int, default=31)
     parser.add_argument("--seconds", type=float, default=20.0, help="at most, for each way")
     parser.add_argument(

@@ -85,7 +85,7 @@ def machine_rates() -> dict[str, float]:
     }
 
 
-def write_json(result: dict[str, Any], path: Path) -> None:
+def write_json(result: Any, path: Path) -> None:
     """Write the whole file, or leave the old one as it was."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")

@@ -5,12 +5,10 @@ from typing import Any
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """Return rows with the same keys as aligned columns."""
-    columns = list(rows[0])
-    cells = [
-        [f"{row[c]:.4g}" if isinstance(row[c], float) else str(row[c]) for c in columns]
-        for row in rows
-    ]
+    """Return rows as aligned columns; a cell is empty where a row has no such key."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    found = [[row.get(name, "") for name in columns] for row in rows]
+    cells = [[f"{x:.4g}" if isinstance(x, float) else str(x) for x in line] for line in found]
     widths = [max(len(line[i]) for line in [columns, *cells]) for i in range(len(columns))]
     return "\n".join(
         "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True))

@@ -7,7 +7,6 @@ and with random weights, are left out where it is not installed.
 """
 
 import argparse
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import numpy as np
 from keras import ops
 
 from benchmarks import tiny_hub
+from benchmarks.measure import write_json
 from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.attention.start import Heads, Start
@@ -130,10 +130,10 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="a file for the rows")
     arguments = parser.parse_args()
     if arguments.models and keras_hub is None:
-        raise SystemExit("--models needs keras_hub: pip install keras-hub")
+        parser.error("--models needs keras_hub: pip install 'keras-quasiattn[pretrained]'")
     rows = swaps() if arguments.models else differences()
     if arguments.json:
-        arguments.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        write_json(rows, arguments.json)
 
 
 if __name__ == "__main__":

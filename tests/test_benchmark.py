@@ -10,7 +10,7 @@ import pytest
 import tiny_encoder
 import warm
 
-from benchmarks import coda, report, rows
+from benchmarks import coda, layers, report, rows
 from keras_quasiattn.lab.training import train
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -70,6 +70,23 @@ def test_wrong_options_are_named_before_anything_is_measured(wrong, named, capsy
     assert ended.value.code == 2 and named in printed.err.splitlines()[-1] and not printed.out
 
 
+@pytest.mark.parametrize("wrong", [["--sizes", "4"], ["--layers", "codda"]])
+def test_an_unknown_size_or_layer_was_a_traceback(wrong, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["layers", *wrong])
+    with pytest.raises(SystemExit) as ended:
+        layers.main()
+    assert ended.value.code == 2 and "invalid choice" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_table_with_a_row_that_failed_was_a_traceback():
+    """As of Triton's sizes that need more shared memory than there is."""
+    assert report.table([{"tile": 64, "error": "no"}, {"tile": 8, "ms": 0.5}]).splitlines() == [
+        "tile  error   ms",
+        "  64     no     ",
+        "   8         0.5",
+    ]
+
+
 def test_ratios_are_those_of_the_same_size_and_pass():
     size = {"heads": 1, "length": 8, "features": 4, "passes": "both"}
     measured = [
@@ -102,9 +119,6 @@ BENCHMARKS = {
         *("parameters", "step_ms", "softmax_of_plain", "coda_of_softmax"),
     ),
     "summaries --batch 2 --length 4 --width 8 --vocabulary 20 --steps 2 --repeats 1": ("models",),
-    "decoding --batch 2 --vocabulary 30 --source-length 4 --length 3 --repeats 1": (
-        *("tokens_per_second", "coda_of_softmax"),
-    ),
     "workers --model bilstm_none --batch 4 --length 4 --steps 2 --periods 2 --repeats 1": (
         *("steps_per_second", "two_to_one"),
     ),
