@@ -51,12 +51,14 @@ def main() -> None:
     if len(sys.argv) < 3:
         sys.exit(
             "usage: python ask.py FOLDER TEXT..., such as: "
-            "ask.py saved_models/mlu/1 'x=85,y=-52,y-x'"
+            "ask.py saved_models/arithmetic/1 'x=85,y=-52,y-x'"
         )
     folder, *texts = sys.argv[1:]
     if not (Path(folder) / "saved_model.pb").is_file():
         sys.exit(f"ask.py: {folder!r} is not a SavedModel: it has no saved_model.pb")
 
+    if importlib.util.find_spec("tensorflow") is None:
+        sys.exit("ask.py: tensorflow is not installed: pip install 'tensorflow==2.21.*'")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     sys.modules["keras"] = sys.modules["keras_quasiattn"] = None  # type: ignore[assignment]
     import tensorflow as tf

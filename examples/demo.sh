@@ -20,8 +20,10 @@ quasiattn="$environment/bin/quasiattn"
 saved_model=$("$quasiattn" export "$runs/letters/best" --to "$runs/saved_models" --name letters)
 "$quasiattn" serve-check "$saved_model" --repetitions 20
 question='b a f b c b'
+answer=$("$environment/bin/python" examples/ask.py "$saved_model" "$question" 2>"$runs/ask.log") ||
+    { cat "$runs/ask.log" >&2; exit 1; }
 echo "Question:   how often is the most frequent letter in '$question'?"
-echo "Answer:     $("$environment/bin/python" examples/ask.py "$saved_model" "$question" 2>"$runs/ask.log" | head -n 1)"
+echo "Answer:     ${answer%%$'\n'*}"
 echo "SavedModel: $saved_model"
 echo "Page:       $runs/letters/comparison.html"
 echo "$SECONDS seconds after the installation"

@@ -5,7 +5,7 @@
 
 Trains models on the sums and differences of `small_arithmetic.py` and measures the validation
 questions of each kind every 250 updates. A kind is an operator and one variable or two, such as
-x - y. Prints the first update at which at least half and nine tenths of a kind are right.
+x - y. Prints the first update from which on at least half and nine tenths of a kind are right.
 """
 
 import argparse
@@ -28,15 +28,14 @@ class RightByKind(keras.callbacks.Callback):
 
     Args:
         task: a task `mlu`, prepared.
-        every: updates in an epoch.
 
     Attributes:
         curves: by kind, pairs of the update and the share of right answers.
     """
 
-    def __init__(self, task: Any, every: int) -> None:
+    def __init__(self, task: Any) -> None:
         super().__init__()
-        self.every = every
+        self.settings = task.training_settings
         self.batches = list(task.validation_data())
         texts = (ByteTokenizer().detokenize(x["source"]).numpy() for x, *_ in self.batches)
         self.kinds = np.array([task.grammar.parse(text).kind for text in np.concatenate([*texts])])
@@ -49,10 +48,11 @@ class RightByKind(keras.callbacks.Callback):
         right = []
         for x, y, _ in self.batches:
             ids = self.model.predict_on_batch(x).argmax(-1)  # (B, T)
-            right.append(((ids == y) | (y == 0)).numpy().all(-1))  # 0 is padding
+            right.append(((ids == np.asarray(y)) | (np.asarray(y) == 0)).all(-1))  # 0 is padding
+        step = min((epoch + 1) * self.settings.checkpoint_every, self.settings.steps)
         for kind, curve in self.curves.items():
             share = np.concatenate(right)[self.kinds == kind].mean()
-            curve.append(((epoch + 1) * self.every, round(float(share), 4)))
+            curve.append((step, round(float(share), 4)))
 
 
 def learned(curve: Sequence[tuple[int, float]], share: float) -> int | None:
@@ -79,7 +79,7 @@ def main() -> None:
     for model in arguments.models:
         task = small_arithmetic.make(model, arguments.seed, label_smoothing=0.1, **lengths)
         task.prepare()
-        callback = RightByKind(task, arguments.every)
+        callback = RightByKind(task)
         with tempfile.TemporaryDirectory() as folder:
             train(task, folder, callbacks=[callback])
         for kind, curve in callback.curves.items():

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from keras_quasiattn.errors import UserError
 from keras_quasiattn.files import atomic_file
 from keras_quasiattn.lab.tasks import get
 
@@ -38,10 +39,17 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rows", type=int, help="training rows to draw; default all")
     arguments = parser.parse_args()
+    if arguments.rows is not None and arguments.rows < 1:
+        parser.error(f"--rows is {arguments.rows}: it must be at least 1")
     task = get(arguments.task)
-    options = task.presets[arguments.preset].data
     data_dir = Path(os.environ.get("QUASIATTN_DATA_DIR", "data"))
-    data, _ = task.sources[arguments.preset].load(options, data_dir)
+    try:
+        if arguments.preset not in task.presets:
+            raise UserError.unknown("preset", arguments.preset, task.presets)
+        options = task.presets[arguments.preset].data
+        data, _ = task.sources[arguments.preset].load(options, data_dir)
+    except UserError as error:
+        parser.exit(1, f"{parser.prog}: {error}\n")
     arguments.folder.mkdir(parents=True, exist_ok=True)
     # What the preset itself holds out of the training split belongs to it here.
     training = ["train", "validation"] if "validation_share" in options else ["train"]
@@ -52,6 +60,8 @@ def main() -> None:
             for row in rows_of(arguments.task, data.splits[part], data.classes)
         ]
         if split == "train" and arguments.rows:
+            if arguments.rows > len(rows):
+                parser.error(f"--rows is {arguments.rows}: there are {len(rows)} training rows")
             rows = random.Random(0).sample(rows, arguments.rows)
         lines = ["\t".join(row) for row in (COLUMNS[arguments.task], *rows)]
         file = arguments.folder / f"{arguments.preset}_{arguments.rows or 'all'}_{split}.tsv"

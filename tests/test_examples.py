@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -112,6 +113,18 @@ def test_coda_whose_parts_change_nothing_is_coda(monkeypatch):
             differs = causal and isinstance(layer, parts.SoftmaxToThePast)
             close = np.allclose(keras.ops.convert_to_numpy(got - expected[causal]), 0, atol=1e-5)
             assert close != differs, (layer, causal)
+
+
+def test_the_last_look_was_at_an_update_beyond_the_end(monkeypatch):
+    monkeypatch.syspath_prepend(EXAMPLES)
+    callback = importlib.import_module("learning_by_kind").RightByKind
+    seen = callback.__new__(callback)
+    seen.settings = SimpleNamespace(checkpoint_every=300, steps=4000)
+    seen.batches, seen.kinds = [(None, np.array([[1]]), None)], np.array(["x+y"])
+    seen.curves = {"x+y": []}
+    seen.set_model(SimpleNamespace(predict_on_batch=lambda x: np.array([[[0.0, 1.0]]])))
+    seen.on_epoch_end(13)
+    assert seen.curves == {"x+y": [(4000, 1.0)]}
 
 
 @pytest.mark.long

@@ -82,7 +82,7 @@ def split_inputs(assignments: list[str]) -> dict[str, Any]:
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
         if not equals:
-            sys.exit(f"{assignment!r} must be NAME=TEXT, such as text='Who ?'")
+            sys.exit(f"ask_grpc.py: {assignment!r} must be NAME=TEXT, such as text='Who ?'")
         values.setdefault(name, []).append(text)
     return {
         name: [texts] if name in LISTS or len(texts) > 1 else texts

@@ -55,10 +55,9 @@ class RestClient:
             json={"signature_name": signature, "inputs": dict(inputs)},
             timeout=self._timeout,
         )
-        answer = response.json()
-        if not response.ok:
-            raise ValueError(f"{response.status_code}: {answer['error']}")
-        return answer["outputs"]
+        if not response.ok:  # the server says why as {"error": ...}, and a proxy in its own way
+            raise ValueError(f"{response.status_code}: {' '.join(response.text.split())}")
+        return response.json()["outputs"]
 
 
 def split_inputs(assignments: list[str]) -> dict[str, Any]:
@@ -67,7 +66,7 @@ def split_inputs(assignments: list[str]) -> dict[str, Any]:
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
         if not equals:
-            sys.exit(f"{assignment!r} must be NAME=TEXT, such as text='Who ?'")
+            sys.exit(f"ask_rest.py: {assignment!r} must be NAME=TEXT, such as text='Who ?'")
         values.setdefault(name, []).append(text)
     return {
         name: [texts] if name in LISTS or len(texts) > 1 else texts

@@ -58,6 +58,27 @@ def test_paragraphs_that_cannot_be_found_are_an_error_of_one_line(
         (tmp_path / "test.jsonl").touch()
 
 
+@pytest.mark.parametrize(
+    ("words", "code", "error"),
+    [
+        ("trecc", 1, "unknown preset 'trecc' (did you mean 'trec'?)"),
+        ("trec", 1, "own_tables.py: "),
+        ("own", 1, "data.train is ''"),
+        ("trec --rows 0", 2, "--rows is 0: it must be at least 1"),
+        ("letters --rows 9999999", 2, "--rows is 9999999: there are "),
+    ],
+)
+def test_a_table_that_cannot_be_made_was_a_traceback_or_another_table(
+    words, code, error, call, monkeypatch, tmp_path, capsys
+):
+    monkeypatch.setenv("QUASIATTN_DATA_DIR", str(tmp_path / "data"))
+    preset, *rows = words.split()
+    with pytest.raises(SystemExit) as stopped:
+        call("own_tables.py", "classify", preset, str(tmp_path / "own"), *rows)
+    assert stopped.value.code == code
+    assert error in capsys.readouterr().err.splitlines()[-1]
+
+
 def test_a_text_is_one_row_of_the_table(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "examples")
     own = importlib.import_module("own_tables")

@@ -4,13 +4,17 @@ The server is tensorflow_model_server if that is on the PATH, otherwise its doub
 """
 
 import contextlib
+import http.server
+import importlib
 import json
 import re
 import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import grpc
@@ -192,6 +196,34 @@ def test_client_without_a_server_ends_in_one_line():
         ended = subprocess.run(command, capture_output=True, text=True, timeout=240)
         assert ended.returncode == 1 and ended.stdout == ""
         assert ended.stderr.splitlines()[-1].startswith(f"{script}: ")
+
+
+def test_a_client_said_nothing_of_a_word_without_a_name_or_an_answer_that_is_no_json():
+    for script in ("ask_grpc.py", "ask_rest.py"):
+        command = [sys.executable, str(EXAMPLES / script), "run", "text"]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=240)
+        assert ended.returncode == 1
+        assert ended.stderr.splitlines()[-1].startswith(f"{script}: 'text' must be NAME=TEXT")
+    with http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as other:
+        threading.Thread(target=other.handle_request).start()
+        with pytest.raises(ValueError, match="501: .*Unsupported method"):
+            RestClient(f"http://127.0.0.1:{other.server_port}").predict("run", {"text": ["x"]})
+
+
+def test_a_load_test_did_not_wait_for_the_server_that_was_started_beside_it(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    load, (port, _) = importlib.import_module("load"), free_ports()
+    server = grpc.server(ThreadPoolExecutor(1))  # that knows no method
+
+    def start():
+        server.add_insecure_port(f"127.0.0.1:{port}")
+        server.start()
+
+    threading.Timer(6.0, start).start()
+    with pytest.raises(grpc.RpcError) as failed:
+        load.signatures_of(GrpcClient(f"127.0.0.1:{port}", timeout=60), "run")
+    assert failed.value.code() is grpc.StatusCode.UNIMPLEMENTED
+    server.stop(None)
 
 
 def test_load_with_hostile_requests_disturbs_no_other(server):
