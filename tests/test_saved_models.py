@@ -46,6 +46,10 @@ def test_they_are_loaded_by_name_and_their_cards_say_what_is_in_them(
     (found,) = loaded([question])
     assert answer in (found.get("answer"), found.get("label"))
     about = json.loads((loaded.path / "assets.extra" / "about.json").read_text())
+    # `load` has compared the files with it; the guide on serving says that every version has one.
+    listed = json.loads((loaded.path / "assets.extra" / "manifest.json").read_text())
+    files = {str(one.relative_to(loaded.path)) for one in loaded.path.rglob("*") if one.is_file()}
+    assert files - {*listed} == {"README.md", "assets.extra/manifest.json"}
     assert (loaded.path / "README.md").read_text() == model_card(about), (
         "write what model_card makes of about.json"
     )
