@@ -1,4 +1,4 @@
-"""What `training.AttentionSummaries` costs: epochs of `fit` with and without it.
+"""What `lab.training.AttentionSummaries` costs: epochs of `fit` with and without it.
 
     python -m benchmarks.summaries --output benchmarks/results/summaries.json
 
