@@ -318,7 +318,9 @@ class DistanceTiles:
         """Return the distances (B, T, size) to the keys of tile `index`."""
         y = take(self.y, index, self.size)
         if l1_distances is not None and self.weights is None:
-            return l1_distances(self.x, y)
+            found = l1_distances(self.x, y)
+            if found is not None:
+                return found
         scales = None if self.weights is None else self._by_feature(self.weights)
         add = maxima_by_feature if runs_op_by_op() else sum_of_maxima
         maxima = add(self.x_by_feature, self._by_feature(y), scales)

@@ -126,6 +126,8 @@ def largest(x: Tensor, axis: int | tuple[int, ...], lowest: float) -> Tensor:
 
     `keras.ops.max` fails on empty tensors on TensorFlow, and returns another shape on PyTorch.
     """
+    if all(isinstance(length, int) and length for length in x.shape):
+        return ops.max(x, axis=axis)
     rank = len(x.shape)
     axes = {one % rank for one in ((axis,) if isinstance(axis, int) else axis)}
     # Pad every axis with one `lowest`, because none may be empty, and cut the padding off again.

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.core.backend import in_turn, runs_op_by_op
+from keras_quasiattn.core.backend import in_turn, put_row, runs_op_by_op
 
 Tensor = Any
 
@@ -85,10 +85,7 @@ def empty_tiles(count: Any, shape: tuple[Any, Any, Any], dtype: Any) -> Tensor:
 def put(tiles: Tensor, index: Any, tile: Tensor) -> Tensor:
     """Return the buffer `tiles` with tile number `index` replaced by `tile`."""
     flat = ops.concatenate([ops.reshape(tile, (-1,)), ops.zeros((1,), dtype=tile.dtype)], axis=0)
-    flat = ops.expand_dims(flat, 0)
-    if runs_op_by_op():
-        return ops.scatter_update(tiles, ops.reshape(index, (1, 1)), flat)
-    return ops.slice_update(tiles, (index, 0), flat)
+    return put_row(tiles, index, flat)
 
 
 def joined(tiles: Tensor, shape: tuple[Any, Any, Any], axis: int) -> Tensor:

@@ -72,7 +72,8 @@ def open_positions_attention(
         return_scores: also return α.
         implementation: "gathered" works as above. "reference" computes all positions and gives
             closed ones weight 0. "auto" is "gathered", or "reference" where sizes must not depend
-            on content: under XLA and while JAX traces. All agree up to rounding.
+            on content: under XLA, while JAX traces and under `torch.func.vmap`. All agree up to
+            rounding.
 
     Returns:
         r (B, D) in the dtype of `states`, or (r, α) with α (B, T).
@@ -103,8 +104,9 @@ def open_positions_attention(
     is_static = needs_static_shapes(open_positions)
     if implementation == "gathered" and is_static:
         raise ValueError(
-            "`implementation='gathered'` cannot run under XLA or in a traced JAX function, because "
-            "the sizes of its tensors depend on the gates. Use 'auto' or 'reference' there."
+            "`implementation='gathered'` cannot run under XLA, in a traced JAX function or under "
+            "`torch.func.vmap`, because the sizes of its tensors depend on the gates. Use 'auto' "
+            "or 'reference' there."
         )
     if implementation == "reference" or is_static:
         if encode is not None:

@@ -8,7 +8,7 @@ import pytest
 from cases import CASES, one_of_each_by_default, one_of_each_call, one_of_each_first
 from keras import ops
 from layer_case import FEATURES, LayerCase
-from running import as_tensor, gradients, outputs, pure, shared_layer, weights
+from running import as_tensor, gradients, masked_outputs, outputs, pure, shared_layer, weights
 from tools import run_with_gradients, to_numpy
 
 from keras_quasiattn.attention.base import ATTENTIONS
@@ -166,3 +166,17 @@ def test_the_gradient_of_a_learned_number_is_not_summed_in_16_bits(attention, op
 
     low, exact = (np.ravel(gradients_in(name)[3]).astype("float64") for name in (policy, "float64"))
     assert np.linalg.norm(low - exact) <= POLICIES[policy] / 2 * np.linalg.norm(exact)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "torch", reason="of PyTorch")
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@one_of_each_by_default
+def test_autocast_of_torch(case, dtype):
+    """The maximum over masked positions failed: its lowest number is beyond 16-bit types."""
+    import torch
+
+    with torch.autocast("cpu", dtype=getattr(torch, dtype)):
+        found = outputs(case, shared_layer(case), case.sequences(), case.masks())
+    for one, expected in zip(found, masked_outputs(case), strict=True):
+        scale = max(1.0, np.abs(expected).max())
+        np.testing.assert_allclose(one.astype("float32"), expected, rtol=0, atol=0.1 * scale)

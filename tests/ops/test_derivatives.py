@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from tools import CODA_IMPLEMENTATIONS
+from tools import CODA_IMPLEMENTATIONS, to_numpy
 
 from keras_quasiattn import ops
 from keras_quasiattn.attention import sparsemax
@@ -182,3 +182,40 @@ def test_transforms_of_torch_take_tiles(implementation):
     check(found, moved(plain, POINT, DIRECTION), 1e-9)
     found = torch.func.grad(lambda x: (attend(x) ** 3).sum())(x)
     check(found, slope(plain, tensor(POINT).requires_grad_()), 1e-9)
+
+
+@pytest.mark.skipif(BACKEND != "torch", reason="of PyTorch")
+@pytest.mark.parametrize("name", ["distances", "coda blockwise"])
+def test_vmap_of_torch_could_not_map_tiles(name):
+    import torch
+
+    function = FUNCTIONS[name]
+    points, directions = (torch.stack([tensor(x), tensor(2 * x)]) for x in (POINT, DIRECTION))
+    slopes = torch.func.vmap(torch.func.grad(lambda x: (function(x) ** 3).sum()))(points)
+    moves = torch.func.vmap(lambda x, to: torch.func.jvp(function, (x,), (to,))[1])
+    found = zip(points, directions, slopes, moves(points, directions), strict=True)
+    for point, direction, gradient, move in found:
+        check(gradient, slope(function, point.requires_grad_()), 1e-9)
+        check(move, moved(function, to_numpy(point), to_numpy(direction)), 1e-9)
+
+
+@pytest.mark.skipif(BACKEND != "jax", reason="of JAX")
+@pytest.mark.parametrize("center", [False, True])
+def test_under_shard_map_tiles_started_as_the_same_on_all_devices(center):
+    import jax
+
+    def total(x, shared):
+        distances = ops.pairwise_l1(x, x, weights=shared[0, 0], implementation="blockwise")
+        options = {"center_similarity": center, "is_causal": center, "implementation": "blockwise"}
+        return (distances**2).sum() + (ops.coda_attention(x, shared, shared, **options) ** 3).sum()
+
+    kinds = (jax.sharding.AxisType.Auto,)
+    mesh = jax.make_mesh((1,), ("batch",), axis_types=kinds, devices=jax.devices()[:1])
+    own, same = (jax.sharding.PartitionSpec(*axes) for axes in (["batch"], []))
+    slopes = jax.grad(lambda x, shared: jax.lax.psum(total(x, shared), "batch"), (0, 1))
+    specs = {"in_specs": (own, same), "out_specs": (own, same)}
+    x, shared = tensor(POINT), tensor(normals(1, 6, 3, seed=1))
+    with jax.disable_jit(False):
+        found = jax.jit(jax.shard_map(slopes, mesh=mesh, **specs))(x, shared)
+    for one, expected in zip(found, jax.grad(total, (0, 1))(x, shared), strict=True):
+        check(one, expected, 1e-9)

@@ -217,3 +217,16 @@ def test_errors(arguments, message):
         ops.open_positions_attention(
             **{"states": states, "kernel": kernel, "open_positions": gates, **arguments}
         )
+
+
+@pytest.mark.skipif(keras.backend.backend() != "torch", reason="a transform of PyTorch")
+def test_vmap_of_torch_could_not_gather_a_number_of_rows_that_differs():
+    import torch
+
+    states, kernel, gates = map(torch.as_tensor, examples((4, 7, 5)))
+
+    def attend(states, gates):
+        return ops.open_positions_attention(states[None], kernel, gates[None])[0]
+
+    expected = ops.open_positions_attention(states, kernel, gates)
+    torch.testing.assert_close(torch.func.vmap(attend)(states, gates), expected)

@@ -10,7 +10,7 @@
 - `in_turn(calls, inputs)`: the outputs of each call. If the backend would run calls at once, they
   run one at a time, forward and backward, so that only one call's tensors are in memory.
 - `l1_distances(x, y)`, `l1_gradients(x, y, upstream)`: for (B, T, F) and (B, S, F), by a kernel of
-  the backend; None if it has no such kernel.
+  the backend; None if it has no such kernel, or if the kernel cannot serve this call.
 - `keeps_loops(training)`: whether the computation may contain loops compiled for this process; a
   graph that may be exported, or run elsewhere, must not. `training()` says whether it is part of a
   training call; `torch.compile` cannot trace it.
@@ -23,13 +23,15 @@
 - `on_accelerator(x)`: whether `x` is, or will be, on a GPU or TPU.
 - `obstacle_to_loops(x, features)`: why such loops cannot compute from `x` here, given the number of
   features of queries and values together; it completes "… cannot be exported"; None if they can.
+- `put_row(rows, index, row)`: `rows` (n, m) with the row (m,) in place of row number `index`.
 - `runs_op_by_op()`: whether every operation is a separate kernel call, not fused by a compiler.
   It decides how tiles are computed; results do not depend on it, up to rounding.
 - `segment_sum(data, segment_ids, num_segments)`, `segment_max`: over rows with ascending ids. The
   maximum of a segment without rows differs between backends.
 - `with_gradient(compute, gradient)`: the function compute(*tensors) → tuple of outputs, whose
   gradients are gradient(tensors, upstreams), a tuple with one for each tensor.
-- `needs_static_shapes(x)`: whether the code is traced for a compiler that must know all sizes.
+- `needs_static_shapes(x)`: whether the code is traced for a compiler that must know all sizes, or
+  mapped over examples, which must have the same.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,6 +45,13 @@ _backend = import_module(f"{__name__}.{keras.backend.backend()}")
 
 def _highest(x: Any, least: float) -> Any:
     return keras.ops.max(x, axis=-1, keepdims=True, initial=least)
+
+
+def _put_row(rows: Any, index: Any, row: Any) -> Any:
+    row = keras.ops.expand_dims(row, 0)
+    if runs_op_by_op():
+        return keras.ops.scatter_update(rows, keras.ops.reshape(index, (1, 1)), row)
+    return keras.ops.slice_update(rows, (index, 0), row)
 
 
 def _at_once(calls: Sequence[Callable[..., Any]], inputs: Sequence[Sequence[Any]]) -> list[Any]:
@@ -68,6 +77,7 @@ maximum = _backend.maximum
 on_accelerator = _backend.on_accelerator
 needs_static_shapes = _backend.needs_static_shapes
 obstacle_to_loops = _backend.obstacle_to_loops
+put_row = getattr(_backend, "put_row", _put_row)
 runs_op_by_op = _backend.runs_op_by_op
 segment_max = _backend.segment_max
 segment_sum = _backend.segment_sum

@@ -1,7 +1,7 @@
 """JAX: its own elementwise functions and sums, because Keras' versions round float64 to float32."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -29,7 +29,6 @@ __all__ = [
 Tensor = Any
 
 cumsum = functools.partial(jnp.cumsum, axis=-1)
-loop = ops.fori_loop
 
 
 def absolute(x: Tensor) -> Tensor:
@@ -43,10 +42,45 @@ def with_gradient(
     """Return `compute` with gradients from `gradient`; `jax.jvp` is an error."""
 
     def both(*tensors: Tensor) -> tuple[tuple[Tensor, ...], Callable[[Any], tuple[Tensor, ...]]]:
-        return compute(*tensors), lambda upstreams: gradient(tensors, upstreams)
+        axes = _varying_axes(tensors)
+
+        def slopes(upstreams: Any) -> tuple[Tensor, ...]:
+            return _varying_over(axes, gradient(tensors, upstreams))
+
+        return compute(*tensors), slopes
 
     found: Callable[..., tuple[Tensor, ...]] = jax.custom_gradient(both)
-    return found
+    # Under `shard_map` a tensor must vary over the same axes as its gradient.
+    return lambda *tensors: found(*_varying_over(_varying_axes(tensors), tensors))
+
+
+def loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], start: Any) -> Any:
+    """Run `keras.ops.fori_loop`, also under `shard_map`.
+
+    There the start must vary over the axes that the results vary over, which zeros do not.
+    """
+    if jax.sharding.get_abstract_mesh().manual_axes:
+        given, structure = jax.tree.flatten(start)
+        found = jax.tree.leaves(jax.eval_shape(body, lower, start))
+        pairs = zip(found, given, strict=True)
+        given = [_varying_over(_varying_axes([result]), (x,))[0] for result, x in pairs]
+        start = jax.tree.unflatten(structure, given)
+    return ops.fori_loop(lower, upper, body, start)
+
+
+def _varying_axes(tensors: Sequence[Any]) -> set[Any]:
+    """Return the axes of a mesh over which any of the tensors varies, under `shard_map`."""
+    if not jax.sharding.get_abstract_mesh().manual_axes:
+        return set()
+    found = (x if isinstance(x, jax.ShapeDtypeStruct) else jax.typeof(x) for x in tensors)
+    return {axis for one in found for axis in one.manual_axis_type.varying}
+
+
+def _varying_over(axes: set[Any], tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Return tensors that vary over these axes of a mesh."""
+    if not axes:
+        return tensors
+    return tuple(jax.lax.pcast(x, tuple(axes - _varying_axes([x])), to="varying") for x in tensors)
 
 
 def add_rows(total: Tensor, x: Tensor) -> Tensor:

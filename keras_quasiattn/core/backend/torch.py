@@ -13,6 +13,7 @@ import torch
 from keras import ops
 from torch import abs as absolute
 from torch import maximum
+from torch._functorch.pyfunctorch import retrieve_all_functorch_interpreters
 from torch.utils.checkpoint import checkpoint
 
 __all__ = ["absolute", "arctan", "cos", "cumsum", "loop", "maximum", "sin", "tanh"]
@@ -34,9 +35,14 @@ def highest(x: Tensor, least: float) -> Tensor:
 def with_gradient(
     compute: Callable[..., tuple[Tensor, ...]], gradient: Callable[..., tuple[Tensor, ...]]
 ) -> Callable[..., tuple[Tensor, ...]]:
-    """Return `compute` with gradients from `gradient`, in reverse and in forward mode."""
+    """Return `compute` with gradients from `gradient`, in reverse and in forward mode.
+
+    `torch.func.vmap` gets its own gradients, because it cannot map a function that holds tensors.
+    """
 
     def run(*tensors: Tensor) -> tuple[Tensor, ...]:
+        if _is_mapped():
+            return compute(*tensors)
         found: tuple[Tensor, ...] = _WithGradient.apply(compute, gradient, *tensors)
         return found
 
@@ -79,9 +85,17 @@ def add_rows(total: Tensor, x: Tensor) -> Tensor:
     return total + x.sum(dim=0)
 
 
-def l1_distances(x: Tensor, y: Tensor) -> Tensor:
-    """Return ‖x[t] − y[s]‖₁ as (B, T, S), computed by one kernel."""
-    return torch.cdist(x, y, p=1.0)
+def put_row(rows: Tensor, index: int, row: Tensor) -> Tensor:
+    """Return `rows` with one replaced; Keras writes in place, which `torch.func.vmap` refuses."""
+    return torch.select_scatter(rows, row, 0, index)
+
+
+def l1_distances(x: Tensor, y: Tensor) -> Tensor | None:
+    """Return ‖x[t] − y[s]‖₁ as (B, T, S), computed by one kernel; None under `torch.func.vmap`.
+
+    There the kernel is differentiated, which it cannot be in forward mode.
+    """
+    return None if _is_mapped() else torch.cdist(x, y, p=1.0)
 
 
 def l1_gradients(x: Tensor, y: Tensor, upstream: Tensor) -> tuple[Tensor, Tensor] | None:
@@ -155,6 +169,11 @@ def _is_transformed() -> bool:
     return torch._C._functorch.maybe_current_level() is not None
 
 
+def _is_mapped() -> bool:
+    kind = torch._C._functorch.TransformType.Vmap
+    return any(one.key() == kind for one in retrieve_all_functorch_interpreters())
+
+
 def known_content(x: Tensor) -> np.ndarray | None:
     """Return the array of a tensor on the CPU that is not traced."""
     if not may_branch(x):
@@ -170,8 +189,8 @@ def may_branch(x: Tensor) -> bool:
 
 
 def needs_static_shapes(x: Tensor) -> bool:
-    """Return False: in PyTorch the size of a tensor may always depend on its content."""
-    return False
+    """Return whether `torch.func.vmap` maps the call: the sizes must then be the same for all."""
+    return _is_mapped()
 
 
 def segment_sum(data: Tensor, segment_ids: Tensor, num_segments: int) -> Tensor:
