@@ -46,6 +46,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
 SETTINGS = {
     "data.max_length": 24,
     "model.dropout": 0.0,
+    "model.factor_rate": 3e-3,
     "training.learning_rate": 3e-3,
     "training.warmup_steps": 0,
     "training.schedule": "constant",

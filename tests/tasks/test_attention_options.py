@@ -54,6 +54,14 @@ def test_an_unknown_attention_is_an_error_that_lists_them():
         task.build_model()
 
 
+def test_factors_of_runs_from_before_had_the_rate_of_all_weights():
+    old = {"model.attention": "coda", "model.attention_start": "unchanged"}
+    old["training.learning_rate"] = 1e-4
+    assert with_todays_names(old)["model.factor_rate"] == 1e-4
+    for other in ({"model.attention": "softmax"}, {"model.attention_start": "blend"}):
+        assert "model.factor_rate" not in with_todays_names({**old, **other})
+
+
 def test_runs_from_before_exact_matches_mark_no_words():
     """The preset `own` marks them now; a reader's option of that name stays as recorded."""
     assert with_todays_names({"model.intra_attention": False})["model.exact_match"] is False

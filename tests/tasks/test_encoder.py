@@ -464,9 +464,32 @@ def test_weights_of_lora_all_had_the_same_rate(encoder_folder, few_texts):
         )
 
 
+def test_factors_of_an_added_attention_had_the_small_rate_of_the_encoder(encoder_folder, few_texts):
+    """They start at 0 and stayed below .003 on TREC, so every attention gave the same model."""
+    task = tiny_encoder.make(
+        *(few_texts, "classify", encoder_folder),
+        model__attention="coda",
+        model__factor_rate=0.01,
+        model__layer_decay=0.5,
+        training__learning_rate=1e-4,
+        training__epsilon=1e-12,
+    )
+    task.prepare()
+    model = task.build_model()
+    task.initialize(model)
+    optimizer = made_optimizer(task.options.training, None, 1, task.rate_factors(model))
+    model.compile(optimizer, task.loss(), run_eagerly=True)
+    model.fit(task.training_data(0), steps_per_epoch=1, epochs=1, verbose=0)
+    factors = {name: one for name, one in _weights(model).items() if name.endswith("/factor")}
+    assert len(factors) == 2
+    for factor in factors.values():  # Adam's first update is the learning rate
+        np.testing.assert_allclose(np.abs(factor), 0.01, rtol=1e-2)
+
+
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
+        ({"model__factor_rate": 0.0}, "model.factor_rate is 0.0: it must be above 0 and finite"),
         ({"data__tokenizer": "pieces"}, "data.tokenizer is 'pieces': an encoder has its own"),
         ({"data__min_count": 5}, "data.min_count is 5: an encoder has its own vocabulary"),
         ({"data__vectors": "x.txt"}, "cannot start with word vectors"),

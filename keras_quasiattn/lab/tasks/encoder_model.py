@@ -167,6 +167,15 @@ def rates_by_depth(model: EncoderClassifier, decay: float) -> dict[str, float]:
     }
 
 
+def factor_paths(model: EncoderClassifier) -> list[str]:
+    """Return the paths of the trainable factors of attentions that were added."""
+    return [
+        layer.amount.path
+        for layer in model._flatten_layers()
+        if isinstance(layer, Start) and layer.amount.trainable
+    ]
+
+
 def set_pretrained(model: EncoderClassifier, encoder: keras.Model) -> None:
     """Set the weights of a model's encoder to those of another one of the same structure."""
     own = [one for one in model.encoder.weights if not one.name.startswith("lora_")]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,6 +17,7 @@ from keras_quasiattn.lab.tasks.attention_options import BASELINE
 from keras_quasiattn.lab.tasks.encoder import Encoder, Tokenizer, load_encoder
 from keras_quasiattn.lab.tasks.encoder_model import (
     EncoderClassifier,
+    factor_paths,
     limit_training,
     rates_by_depth,
     set_pretrained,
@@ -76,7 +78,8 @@ class EncoderReading(VocabularyTask):
     Model options: `encoder`, the place of the pretrained weights; `attention`,
     `attention_options` and `attention_start`, for another attention in it; `dropout`;
     `length_quantile`, the share of training texts that are read whole, up to `data.max_length`;
-    `frozen_layers`, `lora_rank` and `layer_decay`, which set what is trained, and how fast.
+    `frozen_layers`, `lora_rank`, `layer_decay` and `factor_rate`, which set what is trained, and
+    how fast.
 
     The vocabulary is the encoder's. A run stores it with the encoder's configuration, so only a new
     run loads the pretrained encoder.
@@ -99,6 +102,7 @@ class EncoderReading(VocabularyTask):
             ("length_quantile", 0 < options["length_quantile"] <= 1, "above 0 and at most 1"),
             ("layer_decay", 0 < options["layer_decay"] <= 1, "above 0 and at most 1"),
             ("dropout", 0 <= options["dropout"] < 1, "at least 0 and below 1"),
+            ("factor_rate", 0 < options["factor_rate"] < math.inf, "above 0 and finite"),
         ):
             if not holds:
                 raise UserError(f"model.{name} is {options[name]!r}: it must be {right}")
@@ -329,6 +333,9 @@ class EncoderReading(VocabularyTask):
         return alone
 
     def rate_factors(self, model: keras.Model) -> dict[str, float]:
-        """Return lower rates for lower layers, as `model.layer_decay` says."""
-        decay = self.options.model["layer_decay"]
-        return {} if decay == 1 else rates_by_depth(model, decay)
+        """Return the rates that `model.layer_decay` and `model.factor_rate` set."""
+        decay, usual = self.options.model["layer_decay"], self.options.training.learning_rate
+        rates = {} if decay == 1 else rates_by_depth(model, decay)
+        if (own := self.options.model["factor_rate"]) != usual:
+            rates |= dict.fromkeys(factor_paths(model), own / usual)
+        return rates

@@ -33,6 +33,7 @@ ENCODER_OPTIONS: Mapping[str, Any] = {
     "encoder": "",
     **attention(),
     "attention_start": "unchanged",
+    "factor_rate": 0.01,
     "dropout": 0.1,
     "length_quantile": 0.99,
     "layer_decay": 1.0,

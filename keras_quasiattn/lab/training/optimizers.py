@@ -47,7 +47,7 @@ def made_optimizer(
     if rate_factors:
         raise UserError(
             "the optimizer that was given has one learning rate for all weights: give none, or "
-            "let model.layer_decay be 1"
+            "let model.layer_decay be 1 and model.factor_rate be training.learning_rate"
         )
     if isinstance(optimizer, keras.optimizers.Optimizer):
         made = type(optimizer).from_config(optimizer.get_config())
