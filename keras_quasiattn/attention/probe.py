@@ -11,6 +11,7 @@ import keras
 
 from keras_quasiattn.attention.gated import Gates
 from keras_quasiattn.attention.multi_head import AttentionAxes, MultiHeadQuasiAttention
+from keras_quasiattn.core.backend import functions_untraced
 from keras_quasiattn.core.masks import causal_mask, combine_masks, sliding_window_mask
 from keras_quasiattn.core.recording import Recorded, record, recording
 
@@ -75,7 +76,7 @@ def probe(layer: keras.Layer, *args: Any, **kwargs: Any) -> tuple[Any, list[Atte
     >>> one.layer, one.kind, one.call, list(one.matrices)
     ('coda', 'CoDA', 0, ['similarity', 'gate', 'weights'])
     """
-    with watching(layer) as maps:
+    with watching(layer) as maps, functions_untraced():
         output = layer(*args, **kwargs)
     return output, maps
 

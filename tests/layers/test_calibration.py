@@ -61,6 +61,26 @@ def test_each_layer_sees_the_calibrated_layers_before_it():
         np.testing.assert_allclose(to_numpy(found["gate"].values).mean((0, 2, 3)), 0.5, atol=1e-3)
 
 
+def test_a_model_whose_call_is_traced_was_left_alone(tensorflow_only):
+    import tensorflow as tf
+
+    class Traced(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attention = layers.MultiHeadCoDA(2, 4, scaling="calibrated")
+
+        @tf.function
+        def call(self, x):
+            return self.attention(x, x)
+
+    model = Traced()
+    model(X)
+    models.calibrate_attention(model, X)
+    everything = {"value_mask": np.ones((3, 7), "bool")}
+    found = statistics(model.attention, X, X, **everything)
+    np.testing.assert_allclose(found, [[1, 0.5]] * 2, rtol=1e-3, atol=1e-3)
+
+
 def test_pairs_and_saving(tmp_path):
     options = {"attention": "coda", "attention_options": {"scaling": "calibrated"}}
     model = models.PairClassifier(9, 2, embedding_dim=6, units=5, **options)

@@ -40,6 +40,26 @@ def test_every_attention_layer_of_a_model_is_shown():
     assert [panel.title for panel in second.panels] == ["gates", "weights"]
 
 
+@pytest.mark.parametrize("called", [False, True])
+def test_a_model_whose_call_is_traced_had_no_attention(called, tensorflow_only):
+    import tensorflow as tf
+
+    class Traced(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attention = layers.MultiHeadCoDA(num_heads=2, key_dim=2)
+
+        @tf.function
+        def call(self, x):
+            return self.attention(x, x)
+
+    model = Traced()
+    if called:
+        model(B)
+    assert len(keras_quasiattn.report.show(model, B).maps) == 1
+    assert not tf.config.functions_run_eagerly()
+
+
 def test_a_model_stands_beside_its_swapped_copy():
     ids = keras.Input((None,), dtype="int32")
     x = keras.layers.Embedding(9, 4, mask_zero=True)(ids)

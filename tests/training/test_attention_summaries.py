@@ -74,6 +74,19 @@ def test_figures_of_every_epoch_reach_tensorboard_and_the_file(model, tmp_path):
     assert value == pytest.approx(shares(rows[-1]["matrices"]["coda/gate"])["near_one"])
 
 
+def test_the_first_row_was_that_of_another_training_in_the_folder(model, tmp_path):
+    coda = model.get_layer("coda")
+    for factor in (1.0, 9.0):
+        coda.query_dense.kernel.assign(factor * coda.query_dense.kernel)
+        callback = AttentionSummaries(tmp_path, IDS)
+        model.fit(IDS, np.ones((2, 1)), verbose=0, callbacks=[callback])
+        expected = AttentionFigures(model, IDS).measure()["matrices"]
+    rows = [json.loads(line) for line in (tmp_path / "attention.jsonl").read_text().splitlines()]
+    assert len(rows) == 2
+    assert rows[-1]["matrices"] == expected
+    assert rows[0]["step"] == rows[1]["step"] - 1 > 0
+
+
 def test_a_model_without_attention_leaves_nothing(tmp_path):
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     model.compile("sgd", "mse")

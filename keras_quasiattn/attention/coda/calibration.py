@@ -10,6 +10,7 @@ import numpy as np
 from keras import ops
 
 from keras_quasiattn.core.arguments import check_layer
+from keras_quasiattn.core.backend import functions_untraced
 from keras_quasiattn.core.recording import recording
 
 Tensor = Any
@@ -61,7 +62,7 @@ def calibrate_attention(layer: keras.Layer, *args: Any, **kwargs: Any) -> None:
             raise ValueError(f"{_NO_NUMBERS} Received: {one}")
     token = _active.set(True)
     try:
-        with recording():  # so that whole matrices are computed
+        with recording(), functions_untraced():  # so that whole matrices are computed
             layer(*args, **{"training": False, **kwargs})
     finally:
         _active.reset(token)

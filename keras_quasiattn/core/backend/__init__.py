@@ -5,6 +5,8 @@
 - `arctan(x)`, `cos(x)`, `sin(x)`, `tanh(x)`, `maximum(x, y)`: elementwise, in the precision of
   their input.
 - `cumsum(x)`: sums of the entries up to each, along the last axis, in the precision of its input.
+- `functions_untraced()`: a context in which functions that the backend would trace, or has traced,
+  run as plain Python.
 - `highest(x, least)`: the maximum of `least` and `x` over its last axis, which is kept; `x` may be
   empty.
 - `in_turn(calls, inputs)`: the outputs of each call. If the backend would run calls at once, they
@@ -34,6 +36,7 @@
   mapped over examples, which must have the same.
 """
 
+import contextlib
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
@@ -63,6 +66,8 @@ add_rows = _backend.add_rows
 arctan = _backend.arctan
 cos = _backend.cos
 cumsum = _backend.cumsum
+# Only on TensorFlow do models come with such functions.
+functions_untraced = getattr(_backend, "functions_untraced", contextlib.nullcontext)
 highest = getattr(_backend, "highest", _highest)
 in_turn = getattr(_backend, "in_turn", _at_once)
 # Tiles compute these themselves on TensorFlow and JAX.

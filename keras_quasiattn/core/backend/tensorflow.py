@@ -1,7 +1,8 @@
 """TensorFlow: how a call or graph will run, and operations that are faster than in Keras."""
 
+import contextlib
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,17 @@ sin, tanh = ops.sin, ops.tanh
 
 Tensor = Any
 WithGradient = tuple[tuple[Tensor, ...], Callable[..., tuple[Tensor, ...]]]
+
+
+@contextlib.contextmanager
+def functions_untraced() -> Iterator[None]:
+    """Run `tf.function`s as plain Python; a traced one would pass over what it calls."""
+    before = tf.config.functions_run_eagerly()
+    tf.config.run_functions_eagerly(True)
+    try:
+        yield
+    finally:
+        tf.config.run_functions_eagerly(before)
 
 
 def runs_op_by_op() -> bool:

@@ -36,7 +36,8 @@ class AttentionSummaries(keras.callbacks.Callback):
         inputs: a batch of the model's inputs; 32 examples are enough and cost little.
         steps_per_epoch: updates per epoch before the current one, from which a row's `step` is
             computed. By default `step` is the optimizer's update count.
-        start: the update from which training resumes; rows beyond it are dropped.
+        start: the update from which training resumes; rows beyond it are dropped. Defaults to 0:
+            training is new, and all rows are.
 
     Raises:
         FileError: the folder cannot be written.
@@ -58,7 +59,8 @@ class AttentionSummaries(keras.callbacks.Callback):
         self.folder = Path(folder)
         self.inputs = inputs
         self.steps_per_epoch = steps_per_epoch
-        self.rows = [row for row in read_attention(self.folder) if row["step"] <= start]
+        known = read_attention(self.folder)
+        self.rows = [row for row in known if row["step"] <= start] if start else []
         self._writer: EventFileWriter | None = None
 
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
