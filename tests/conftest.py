@@ -117,6 +117,16 @@ def clean_keras_state():
     keras.config.set_dtype_policy("float32")
 
 
+@pytest.fixture(params=["float64", "float16"])
+def floatx(request):
+    """Make Keras' float type, and with it its integer types, another one."""
+    before = keras.config.floatx()
+    keras.config.set_floatx(request.param)
+    keras.config.set_dtype_policy(request.param)
+    yield request.param
+    keras.config.set_floatx(before)
+
+
 @pytest.fixture
 def jitted():
     """On JAX, compile as for a user, in tests that run many steps of one graph."""

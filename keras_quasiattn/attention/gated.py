@@ -294,7 +294,7 @@ class Gates(QuantizedParts, keras.layers.Layer):
         rows = ops.sum(ops.cast(lengths > 0, "float32"))  # a scalar, as all below
         cost = self.options.open_gate_cost * ops.sum(shares) / ops.maximum(rows, 1.0)
         if self.options.open_gate_cost:
-            self.add_loss(cost)
+            self.add_loss(ops.cast(cost, keras.config.floatx()))  # as Keras' losses
         if keras.backend.backend() != "jax":
             total = ops.sum(lengths)
             density = ops.sum(ops.cast(gates >= 0.5, "float32")) / ops.maximum(total, 1.0)

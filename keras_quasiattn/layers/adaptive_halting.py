@@ -126,7 +126,8 @@ class AdaptiveHalting(ConfiguredLayer):
         if is_last and training and self.ponder_weight:
             real = None if mask is None else ops.expand_dims(mask, -1)  # (B, T, 1)
             cost = masked_mean(steps + remainder, real, axis=(0, 1, 2))
-            self.add_loss(self.ponder_weight * ops.squeeze(cost))
+            cost = self.ponder_weight * ops.squeeze(cost)
+            self.add_loss(ops.cast(cost, keras.config.floatx()))  # as Keras' losses
         found = (state, output, steps, remainder, spent, goes_on)
         return dict(zip(_PROGRESS, found, strict=True))
 

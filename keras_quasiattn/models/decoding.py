@@ -279,7 +279,8 @@ def beam_search(
     total = ops.where(prompted.start < length, nothing, 0.0)
     alive = ops.repeat(ops.expand_dims(answers, 1), width, axis=1)
     # All beams start identical, so only the first may be extended at the first step.
-    alive_total = ops.where(ops.arange(width) == 0, ops.zeros((batch, width)), -float("inf"))
+    nothing_yet = ops.zeros((batch, width), dtype="float32")
+    alive_total = ops.where(ops.arange(width, dtype="int32") == 0, nothing_yet, -float("inf"))
     cache = keras.tree.map_structure(lambda leaf: ops.repeat(leaf, width, axis=0), cache)
     initial = (prompted.start, alive, alive_total, answers, nothing, total, cache)
     _, _, _, best, _, best_total, _ = ops.while_loop(unfinished, body, initial)
@@ -356,7 +357,8 @@ def with_prompt(
     columns = ops.shape(prompt)[1]
     is_token = ops.not_equal(prompt, padding_id)
     # The keys are distinct, so no backend needs a stable sort.
-    order = ops.arange(columns, dtype="int32") + ops.where(is_token, 0, columns)
+    order = ops.arange(columns, dtype="int32")
+    order = ops.where(is_token, order, order + columns)
     prompt = ops.take_along_axis(prompt, ops.argsort(order, axis=1), axis=1)
     lengths = ops.sum(ops.cast(is_token, "int32"), axis=1)
     start = ops.zeros((), dtype="int32")
@@ -433,7 +435,7 @@ def _forced(logits: Tensor, token: Any) -> Tensor:
 
 
 def _exclude_token(log_probabilities: Tensor, token: int) -> Tensor:
-    excluded = ops.arange(log_probabilities.shape[-1]) == token
+    excluded = ops.arange(log_probabilities.shape[-1], dtype="int32") == token
     return ops.where(excluded, -float("inf"), log_probabilities)
 
 

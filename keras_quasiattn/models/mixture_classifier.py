@@ -144,7 +144,7 @@ class MixtureClassifier(EmbeddingModel):
         """
         components = self.component_log_probabilities(first, second)
         logits = _mixture(components)
-        chosen = ops.one_hot(ops.argmax(logits, axis=-1), logits.shape[-1])
+        chosen = self._rows(ops.argmax(logits, axis=-1))
         posterior = ops.softmax(_log_likelihood(components, chosen), axis=-1)
         return {"logits": logits, "posterior": posterior}
 

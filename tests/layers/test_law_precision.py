@@ -12,6 +12,7 @@ from running import as_tensor, gradients, masked_outputs, outputs, pure, shared_
 from tools import run_with_gradients, to_numpy
 
 from keras_quasiattn.attention.base import ATTENTIONS
+from keras_quasiattn.layers import AdaptiveHalting, GatedAttention, MultiHeadGated
 
 # The unit roundoff of each compute dtype.
 POLICIES = {"mixed_float16": 2.0**-11, "mixed_bfloat16": 2.0**-8}
@@ -180,3 +181,19 @@ def test_autocast_of_torch(case, dtype):
     for one, expected in zip(found, masked_outputs(case), strict=True):
         scale = max(1.0, np.abs(expected).max())
         np.testing.assert_allclose(one.astype("float32"), expected, rtol=0, atol=0.1 * scale)
+
+
+@pytest.mark.parametrize("kind", ["multi_head", "pooled", "halting"])
+@pytest.mark.parametrize("dtype", [None, "float64", "float32"])
+def test_the_loss_of_a_layer_could_not_be_added_to_that_of_keras(kind, dtype, floatx):
+    layer: keras.Layer
+    x = ops.ones((2, 3, 4), dtype=dtype or floatx)
+    if kind == "halting":
+        layer = AdaptiveHalting(dtype=dtype)
+        layer(x, x, is_last=True, training=True)
+    else:
+        pooled = GatedAttention("feed_forward", units=4, dtype=dtype)
+        layer = MultiHeadGated(2, 2, dtype=dtype) if kind == "multi_head" else pooled
+        layer(*((x, x) if kind == "multi_head" else (x,)), training=True)
+    (loss,) = layer.losses
+    assert keras.backend.standardize_dtype(loss.dtype) == floatx

@@ -131,3 +131,12 @@ def test_a_prompt_that_is_no_prompt_or_does_not_fit_is_named():
             made("coda")[0].generate(prompt, 9)
     with pytest.raises(ValueError, match=r"`length` must be at least.*length=2.*\(4, 5\)"):
         made("coda")[0].generate(ids(), 2)
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_prompts_were_not_continued_with_another_float_type(name, floatx):
+    model = make(CausalTransformer)
+    search, options = SEARCHES[name]
+    tokens, total = model.generate(np.array([[5, 3], [4, 0]]), 3, search, **options)
+    assert to_numpy(tokens)[:, 0].tolist() == [5, 4]
+    assert np.isfinite(to_numpy(total)).all()

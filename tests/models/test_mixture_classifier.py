@@ -164,3 +164,9 @@ def test_explaining_names_the_component_behind_the_answer():
     np.testing.assert_allclose(explained["logits"], answer(model), atol=1e-5)
     expected = to_numpy(model.posterior(FIRST, SECOND, explained["logits"].argmax(axis=-1)))
     np.testing.assert_allclose(explained["posterior"], expected, atol=1e-6)
+
+
+def test_a_mixture_explained_nothing_with_another_float_type(floatx):
+    model = make("mixture")
+    posterior = to_numpy(model.explain(FIRST, SECOND)["posterior"])
+    np.testing.assert_allclose(posterior.sum(axis=-1), 1, rtol=1e-5)
