@@ -13,7 +13,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "migration.md"
 OWN = {
     layer: re.findall(r"`(\w+)`", names)
     for names, layer in re.findall(
-        r"((?:`\w+`(?: and |, )?)+) of `(MultiHead\w+)`", PAGE.read_text()
+        r"((?:`\w+`(?:\s+and\s+|,\s+)?)+)\s+of\s+`(MultiHead\w+)`", PAGE.read_text()
     )
 }
 
@@ -23,6 +23,7 @@ LEARNED = {
     "coda": {"alpha": "learned", "beta": "learned"},
     "entmax": {"alpha": "learned"},
     "null_softmax": {"null_score": "learned"},
+    "softmax": {"alpha": "learned"},
 }
 
 
