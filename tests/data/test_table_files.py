@@ -1,4 +1,5 @@
 import csv
+import gzip
 import json
 import random
 import sys
@@ -27,6 +28,13 @@ def test_tsv_parts_rows_at_newlines_alone_and_quotes_nothing(tmp_path):
         (3, {"text": "one\u0085line", "label": "2"}),
         (4, {"text": "", "label": "3"}),
     ]
+
+
+def test_an_extension_in_capitals_was_unsupported(tmp_path):
+    rows = [(2, {"text": "a", "label": "1"})]
+    assert read(tmp_path, "A.CSV", "text,label\na,1\n") == rows
+    (tmp_path / "A.TSV.GZ").write_bytes(gzip.compress(b"text\tlabel\na\t1\n"))
+    assert list(read_table(tmp_path / "A.TSV.GZ", COLUMNS)) == rows
 
 
 def test_csv_fields_may_be_quoted_and_hold_newlines(tmp_path):

@@ -22,6 +22,7 @@ from keras_quasiattn.lab.data.labelled_texts import (
 )
 from keras_quasiattn.lab.data.table_files import is_list_of_texts, read_objects
 from keras_quasiattn.lab.text import open_text
+from keras_quasiattn.lab.text.open_text import format_of
 
 _PART_KEY = 43
 
@@ -151,7 +152,7 @@ def questions_from_file(name: str | Path) -> ReadingTexts:
     """Read one file like `questions_from_files`, but keep all of its questions."""
     file = Path(name)
     readers = {".json": read_squad, ".jsonl": read_question_lines}
-    form = next((suffix for suffix in reversed(file.suffixes) if suffix in readers), None)
+    form = format_of(file, readers)
     if form is None:
         raise UserError(
             f"{file} has an unsupported file extension: use .json or .jsonl (.gz or .xz may follow)"

@@ -12,6 +12,7 @@ from typing import IO, Any, Literal
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.extras import require
 from keras_quasiattn.lab.text import open_text
+from keras_quasiattn.lab.text.open_text import format_of
 
 _FORMS = (".tsv", ".csv", ".txt", ".jsonl", ".parquet")
 # Separators of spreadsheet fields: commas, or semicolons where the comma is the decimal point.
@@ -78,7 +79,7 @@ def read_table(
         our_names[name] = column
     columns = [names.get(column, column) for column in columns]
     optional = [names.get(column, column) for column in optional]
-    form = next((suffix for suffix in reversed(file.suffixes) if suffix in _FORMS), None)
+    form = format_of(file, _FORMS)
     with open_text(file, newline="") as stream:
         if form == ".jsonl":
             objects = read_objects(file, stream, columns)

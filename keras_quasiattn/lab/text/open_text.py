@@ -6,13 +6,19 @@ import gzip
 import io
 import lzma
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 from typing import IO, Any
 
 from keras_quasiattn.errors import FileError, UserError
 
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
+
+
+def format_of(file: Path, known: Container[str]) -> str | None:
+    """Return the last extension of the file's name that is in `known`, or None; in lower case."""
+    suffixes = (suffix.lower() for suffix in reversed(file.suffixes))
+    return next((suffix for suffix in suffixes if suffix in known), None)
 
 
 @contextlib.contextmanager
@@ -33,7 +39,7 @@ def open_text(
     Raises:
         UserError: the file cannot be read, is damaged or is not UTF-8.
     """
-    opener = _OPENERS.get(file.suffix, open)
+    opener = _OPENERS.get(file.suffix.lower(), open)
     encoding = "utf-8-sig"
     try:
         with opener(file, "rb") as raw:

@@ -47,7 +47,7 @@ def read_word_vectors(
     skipped: _Skipped = collections.defaultdict(list)
     vectors: dict[str, np.ndarray] = {}
     try:
-        if file.suffix == ".npz":
+        if file.suffix.lower() == ".npz":
             rows = _from_arrays(file, width, skipped)
         else:
             rows = _from_text(file, width, chosen, skipped)
