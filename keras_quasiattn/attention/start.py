@@ -55,7 +55,7 @@ class Heads(QuantizedParts, keras.layers.Layer):
 
 
 class Share(keras.Variable):
-    """s of a blend; `changed` is called with each new value, whether moved, loaded or set."""
+    """Hold s of a blend, and call `changed` with each new value, whether moved, loaded or set."""
 
     def __init__(self, changed: Callable[[float], None], **options: Any) -> None:
         super().__init__("zeros", (), trainable=False, autocast=False, name="share", **options)
@@ -82,8 +82,8 @@ class Start(QuantizedParts, keras.layers.Layer):
 
     `own` is the multi-head layer; the other attention has the name `attention`, with `options`. An
     unknown attention or `form` is a `ValueError`. `amount` is f (N, 1, 1), or s; `is_finished` says
-    whether the layer's own attention has replaced the other one. When that changes, the `models`
-    make their functions again, because it is decided when a function is traced.
+    whether the layer's own attention has replaced the other one. It is read when a function is
+    traced; so when it changes, the functions of `models` are traced again.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class Start(QuantizedParts, keras.layers.Layer):
         return self.form == "blended"
 
     def _changed(self, share: float) -> None:
-        """Compute the other attention, or do not any more."""
+        """Stop computing the other attention if the share is 1; otherwise compute it again."""
         if self.is_finished == (share == 1):
             return
         self.is_finished = not self.is_finished

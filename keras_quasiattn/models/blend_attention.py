@@ -23,7 +23,7 @@ class BlendAttention(keras.callbacks.Callback):
 
     output = (1 − s) · old + s · new;  s = min(1, number of batches / `updates`)
 
-    Once s is 1, the layers compute only the new attention, and the step is recompiled once; if
+    Once s is 1, the layers compute only the new attention, and `fit` traces its function again; if
     earlier weights are restored, as by `EarlyStopping`, they compute both again. Functions that you
     traced yourself must be traced again. s is saved with the weights, and training that is resumed
     with `initial_epoch` continues from there. It is in the logs of every epoch as `blend`.

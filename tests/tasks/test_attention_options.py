@@ -58,6 +58,8 @@ def test_factors_of_runs_from_before_had_the_rate_of_all_weights():
     old = {"model.attention": "coda", "model.attention_start": "unchanged"}
     old["training.learning_rate"] = 1e-4
     assert with_todays_names(old)["model.factor_rate"] == 1e-4
+    learned = {"model.attention": "softmax", "model.attention_options": {"alpha": "learned"}}
+    assert with_todays_names({**old, **learned})["model.factor_rate"] == 1e-4
     for other in ({"model.attention": "softmax"}, {"model.attention_start": "blend"}):
         assert "model.factor_rate" not in with_todays_names({**old, **other})
 

@@ -46,8 +46,9 @@ def with_todays_names(options: Mapping[str, Any]) -> dict[str, Any]:
     found = {name: value for name, value in options.items() if not name.startswith(_PREFIX)}
     if "model.intra_attention" in found:  # a pair model, which did not mark words at the time
         found.setdefault("model.exact_match", False)
-    if found.get("model.attention_start") == "unchanged" and found["model.attention"] != BASELINE:
-        # The factors had the same rate as all other weights.
+    attention = (found.get("model.attention"), found.get("model.attention_options") or {})
+    if found.get("model.attention_start") == "unchanged" and attention != (BASELINE, {}):
+        # The factors of an added attention had the same rate as all other weights.
         found.setdefault("model.factor_rate", found["training.learning_rate"])
     old = {name.removeprefix(_PREFIX): options[name] for name in options.keys() - found.keys()}
     if not old:
