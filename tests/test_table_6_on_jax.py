@@ -12,19 +12,20 @@ import pytest
 from test_accelerator import WITHOUT_TENSORFLOW
 
 ROOT = Path(__file__).resolve().parents[1]
-# Run the command with checkpoints every two updates.
+# Run commands with checkpoints every two updates.
 SMALL = """
-import sys
+import json, sys
 from benchmarks import table_6_on_jax as example
-example.PERIOD, example.EVERY, example.STEPS = 2, 2, int(sys.argv.pop(1))
-example.main(sys.argv[1:])
+example.PERIOD, example.EVERY, example.STEPS = 2, 2, int(sys.argv[1])
+for words in json.loads(sys.argv[2]):
+    example.main(words)
 assert "tensorflow" not in sys.modules
 """
 
 
-def run(tmp_path, steps, *words):
+def run(tmp_path, steps, *commands):
     ended = subprocess.run(
-        [sys.executable, "-c", SMALL, str(steps), *map(str, words)],
+        [sys.executable, "-c", SMALL, str(steps), json.dumps(commands, default=str)],
         env={**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": f"{tmp_path}:{ROOT}"},
         cwd=ROOT,
         capture_output=True,
@@ -46,10 +47,9 @@ def test_a_run_goes_on_where_it_stopped_without_tensorflow(tmp_path):
         assert arrays["train_source"].shape == (16, 20) and arrays["test_target"].shape == (8, 8)
     (tmp_path / "sitecustomize.py").write_text(WITHOUT_TENSORFLOW)
     words = ("train", data, folder, "--model", "coda_learned", "--batch", "4", "--minutes", "30")
-    run(tmp_path, 4, *words)
+    run(tmp_path, 4, words)
     assert [example.updates_of(path) for path in example.kept_weights(folder)] == [2, 4]
-    run(tmp_path, 6, *words)  # only two updates more
+    run(tmp_path, 6, words, ("measure", data, folder))  # only two updates more
     assert (folder / "history.csv").read_text().count("\n") == 1 + 3
-    run(tmp_path, 6, "measure", data, folder)
     found = json.loads((folder / "result.json").read_text())
     assert found["updates"] == 6 and found["weights averaged"] == 3 and found["questions"] == 8

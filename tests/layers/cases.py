@@ -88,7 +88,7 @@ CASES += [
             longest=longest,
             **GATED,
         )
-        for network, longest in {"feed_forward": 512, "bilstm": 64, "self_attention": 512}.items()
+        for network, longest in {"feed_forward": 512, "bilstm": 16, "self_attention": 512}.items()
     ),
     LayerCase("multi_head_gated", layers.MultiHeadGated, SELF, HEADS, noisy=True),
     LayerCase("multi_head_gated_cross", layers.MultiHeadGated, CROSS, HEADS, noisy=True),
@@ -264,7 +264,7 @@ CASES += [
         SINGLE,
         NETWORK,
         has_scores=False,
-        longest=64,
+        longest=16,
     ),
     # It points somewhere even if the question is empty.
     LayerCase(
