@@ -79,10 +79,9 @@ def _fail(message: str, code: int) -> int:
 def interruptible(last_words: str) -> Iterator[None]:
     """Make Control-C in the `with` block end the process with one line on standard error.
 
-    TensorFlow may turn the KeyboardInterrupt into another exception, lose it in a callback, or
-    delay it until an operation ends, and the interrupted code may write to standard error, which is
-    therefore silenced. Another thread ends the process once the main thread has cleaned up, or
-    after three seconds. Files are written atomically, so nothing is lost.
+    TensorFlow may lose or delay the KeyboardInterrupt, and the interrupted code may write to
+    standard error, which is therefore silenced. Another thread ends the process once the main
+    thread has cleaned up, or after three seconds. Files are written atomically, so nothing is lost.
     """
     over = threading.Event()
     hearing, telling = os.pipe()

@@ -83,11 +83,7 @@ _OPTIONS = (
 def makes_task(
     command: Callable[..., Any], usual_model: Callable[[Any, str], str] = usual_model
 ) -> Callable[..., Any]:
-    """Add the options that select a task to a command, and pass it the task as `made`.
-
-    `usual_model` returns the model without --model, from what `tasks.describe` returns and the
-    preset.
-    """
+    """Add the options that select a task to a command, and pass it the task as `made`."""
 
     @functools.wraps(command)
     def with_task(task: str, model: str | None, preset: str | None, **others: Any) -> Any:

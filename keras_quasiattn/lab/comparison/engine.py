@@ -152,11 +152,7 @@ def train_tables(
     progress: bool = True,
     command: Sequence[str] = (),
 ) -> dict[str, str]:
-    """Train and measure the runs that are missing from the records of some tables, several at once.
-
-    Recorded runs are not trained again, and interrupted runs continue where they stopped. Each
-    record is appended when its run ends.
-    """
+    """Train and measure the runs that are missing from the records of some tables."""
     runs = Path(runs)
     for table in tables:
         if table.split not in SPLITS:

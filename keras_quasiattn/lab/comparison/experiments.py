@@ -43,10 +43,7 @@ def usual_options(task: str, preset: str, model: str) -> Preset:
 def key_of_options(
     task: str, preset: str, model: str, split: str, options: Mapping[str, Any]
 ) -> Key:
-    """Return the key of runs with these options, given completely by dotted name.
-
-    The key does not contain the path of the word vectors.
-    """
+    """Return the key of runs with these options by dotted name, without the vectors' path."""
     usual = usual_options(task, preset, model)
     if options.get(VECTORS):  # may change other options of a preset
         usual = usual.with_overrides({VECTORS: options[VECTORS]})
@@ -331,10 +328,7 @@ def _figure(where: str, given: Any) -> Figure:
 
 
 def _rows(where: str, given: Mapping[str, Any], first: Mapping[str, Any]) -> Iterator[Row]:
-    """Return the rows of a table.
-
-    `first` is a combination of its grid, used to check the options.
-    """
+    """Return a table's rows; `first`, a combination of its grid, serves to check their options."""
     listed = [*given.get("rows", []), *_of_attentions(given)]
     for one in listed:
         if not isinstance(one, dict) or not (one.get("name") or one.get("model")):

@@ -41,10 +41,7 @@ class Job:
 
 
 class Plan:
-    """The runs of a table: first the grid, then all seeds of each row at its best combination.
-
-    They are copies of the job `like`, with another row, seed, split and path.
-    """
+    """The runs of a table: first the grid, then all seeds of each row at its best combination."""
 
     def __init__(
         self,

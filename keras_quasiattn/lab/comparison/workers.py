@@ -44,11 +44,10 @@ def run_jobs(
     """Do jobs in several processes until none are left.
 
     `next_job` returns None while no job can start until another one is done. `done` is called in
-    this process with a job and the result of `work`, or a `Lost` or `Failed`. The processes share
-    the cores that this one may use; with `fresh`, every job gets a new process. TensorFlow keeps
-    memory of every job, so a process that has used more than `MEMORY` gets no other. A job that
-    fails or loses its process does not stop the others. If this process ends, even if killed, the
-    others end within seconds.
+    this process with a job and the result of `work`, or a `Lost` or `Failed`, which stop no other
+    job. The processes share the cores that this one may use, and end within seconds after it.
+    TensorFlow keeps memory of every job, so a process that has used more than `MEMORY` gets no
+    other; with `fresh`, none does.
     """
     # Python starts a process that counts the semaphores of pools, and tells which ones were left.
     with _output_to(log):

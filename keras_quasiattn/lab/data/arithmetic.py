@@ -290,8 +290,8 @@ def generate_examples(
 ) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield (key, example) of one split in its shuffled order, computed in blocks of rows.
 
-    The order has 2^⌈log2 num_expressions⌉ positions, of which `start` … `stop` − 1 are read.
-    Positions whose row is `num_expressions` or more are empty.
+    The order has 2^⌈log2 num_expressions⌉ positions, of which `start` … `stop` − 1 are read; those
+    whose row is `num_expressions` or more are empty.
     """
     split_code = list(SPLITS).index(split)
     bits = _index_bits(config)

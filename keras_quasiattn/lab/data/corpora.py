@@ -210,10 +210,7 @@ class StanfordSentiment(_Corpus):
 
 
 def _pairs(*columns: str, quoted: bool = False) -> _Reader:
-    """Return a reader of a table with columns for first text, second text, label and question id.
-
-    The question id may be left out.
-    """
+    """Return a reader of a table with columns for both texts, label and, perhaps, question id."""
     names = dict(zip(("first", "second", "label", "question_id"), columns, strict=False))
 
     return lambda file: read_table(file, [*names], quoted=quoted, names=names)

@@ -58,8 +58,7 @@ class Examples:
     def sample(self: "_Self", most: int) -> "_Self":
         """Return at most `most` of the examples, in their order; the same ones in every call.
 
-        They are drawn at random: evenly spaced ones would all be the first candidates of their
-        questions, or of one class, where the rows repeat at that distance.
+        They are drawn at random, because evenly spaced rows might all be of one class.
         """
         if len(self) <= most:
             return self
@@ -241,9 +240,7 @@ def number_labels(
 ) -> tuple[tuple[str, ...], dict[str, np.ndarray]]:
     """Return the classes (the sorted training labels) and the class numbers by split.
 
-    Each label is given with its place, for error messages. Empty labels, labels that do not occur
-    in training and a single training label are errors; labels that differ only in case or spaces
-    give a warning.
+    Each label is given with its place, for error messages.
     """
     for rows in labels.values():
         for place, label in rows:
@@ -274,10 +271,7 @@ def numbers_of(labels: Sequence[tuple[str, str]], classes: Sequence[str], known:
 
 
 def warn_of_spellings(file: str, counts: Mapping[str, int]) -> None:
-    """Warn about labels that differ only in case or spaces and are probably meant to be equal.
-
-    `counts` has the number of rows by label, which is 0 for a label that only a model has.
-    """
+    """Warn about labels, counted by rows, that differ only in case or spaces."""
     alike = collections.defaultdict(list)
     for label in sorted(counts):
         alike["".join(label.casefold().split())].append(label)

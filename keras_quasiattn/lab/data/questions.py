@@ -188,11 +188,7 @@ def _encoded(text: str) -> bytes:
 
 
 def find_answer(context: str, answer: str) -> int:
-    """Return where an answer first occurs as whole words, ignoring case; -1 if nowhere.
-
-    >>> find_answer("The Roman and the man", "MAN"), find_answer("none", "man")
-    (18, -1)
-    """
+    """Return where an answer first occurs as whole words, ignoring case; -1 if nowhere."""
     answer = answer.strip()
     if not answer:
         return -1
@@ -202,11 +198,7 @@ def find_answer(context: str, answer: str) -> int:
 
 
 def read_squad(file: Path) -> Iterator[Question]:
-    """Read JSON: SQuAD 1.1 or 2.0 as published, or a list of questions.
-
-    As published, articles have paragraphs, and each paragraph has a `context` and questions. A
-    question in a list, or on a line, has the fields that `read_question_lines` describes.
-    """
+    """Read JSON: SQuAD 1.1 or 2.0 as published, or a list of rows as in `read_question_lines`."""
     with open_text(file) as stream:
         text = stream.read()
     try:
@@ -232,10 +224,9 @@ def read_question_lines(file: Path) -> Iterator[Question]:
     """Read JSONL: `question`, `context` or `passages`, `answers`, `answer_start`.
 
     `context` is one text, `passages` are several. `answers` are texts and `answer_start` numbers;
-    or `answers` holds both as `text` and `answer_start`, as the library `datasets` writes them, or
-    is a list of such pairs. Without `answer_start`, the answers are searched for in the passages
-    and need not occur. A start of -1 means that an answer does not occur. A question without
-    answers, or with a true `is_impossible`, is not answered by its passages. `id` is optional.
+    or `answers` holds both as `text` and `answer_start`, or is a list of such pairs. Without
+    `answer_start`, the answers are searched for in the passages; -1 means that one does not occur.
+    A question without answers, or with a true `is_impossible`, is not answered. `id` is optional.
     """
     with open_text(file, newline="") as stream:
         yield from _lines(file, stream)

@@ -144,10 +144,7 @@ def read_parallel(files: Mapping[str, str | Path]) -> Iterator[tuple[int, dict[s
 def read_objects(
     file: Path, stream: Iterable[str], columns: Sequence[str]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the objects of a JSONL file with their line numbers.
-
-    Fields are not checked; errors name the file and the expected columns.
-    """
+    """Yield the objects of a JSONL file with their line numbers; errors name the `columns`."""
     for number, line in enumerate(stream, 1):
         if not line.strip():
             continue
@@ -315,10 +312,9 @@ def _tsv_fields(file: Path, stream: IO[str]) -> _Fields:
 def _is_quoted(lines: Iterable[str]) -> bool:
     """Return whether the program that wrote a TSV quotes fields, judging by all its quotes.
 
-    Most programs quote nothing, and quotes are part of the text. Others, such as pandas, quote
-    either every field, including the header, or only those with a tab, a quote or a line break, and
-    double the quotes inside. If any quote fits neither pattern, all quotes are text. If the table
-    is valid either way but its quotes would join lines, they are text, too, unless another line has
+    Programs such as pandas quote either every field, or only those with a tab, a quote or a line
+    break, and double the quotes inside. If any quote fits neither pattern, all quotes are text;
+    also if they would join the lines of a table that is valid either way, unless another line has
     doubled quotes inside a quoted field, which nobody types.
     """
     taken: list[str] = []  # the lines of one row

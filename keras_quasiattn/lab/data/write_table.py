@@ -105,10 +105,7 @@ def _json_row(row: Mapping[Any, Any], number: int, columns: Sequence[str]) -> di
 
 
 def _plain(value: Any) -> Any:
-    """Convert to a text or an integer, or a list or dictionary of them; None if it is missing.
-
-    A value that is none of these is a TypeError, and an array a ValueError.
-    """
+    """Convert to a text or an integer, or to lists or dictionaries of them; None if missing."""
     if hasattr(value, "numpy"):
         value = value.numpy()
     if _is_missing(value):

@@ -71,13 +71,7 @@ def measure_run(
 
 
 def chosen_answers(judged: Sequence[Judged]) -> list[Judged]:
-    """Choose three right answers, different ones if possible, and the three surest mistakes.
-
-    >>> ["right" if one.right else "wrong" for one in chosen_answers(
-    ...     [Judged("", "a", "b", False, 0.5), Judged("", "a", "a", True, 0.9)]
-    ... )]
-    ['right', 'wrong']
-    """
+    """Choose three right answers, different ones if possible, and the three surest mistakes."""
     right = [one for one in judged if one.right]
     first_of_each = list({one.expected: one for one in reversed(right)}.values())[::-1]
     others = [one for one in right if one not in first_of_each]
@@ -86,10 +80,7 @@ def chosen_answers(judged: Sequence[Judged]) -> list[Judged]:
 
 
 def beside_baselines(reached: Sequence[Reached]) -> Table:
-    """Return a table of the models of one task and the baselines: a header, then one row each.
-
-    A baseline with equal metrics for several models on the same data has one row.
-    """
+    """Return a table of the models of one task, then the baselines, each different one once."""
     columns = list(dict.fromkeys(name for one in reached for name in one.compared()))
     models: Table = []
     simple: Table = []
@@ -205,9 +196,5 @@ def number_text(value: Any) -> str:
 
 
 def spaced(name: str) -> str:
-    """Return a metric's name as words.
-
-    >>> spaced("bag_of_words")
-    'bag of words'
-    """
+    """Return a metric's name as words."""
     return name.replace("_", " ")

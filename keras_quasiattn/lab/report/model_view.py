@@ -216,8 +216,7 @@ def slug(name: str) -> str:
 def with_received(task: Task, model: keras.Model, answer: Mapping[str, Any]) -> dict[str, Any]:
     """Return the answer with the mean weight that every token receives in the last attention layer.
 
-    The mean is over heads and attending positions. It describes one layer and does not explain the
-    answer; a report shows the matrices of all layers.
+    The mean is over heads and attending positions; it describes one layer.
     """
     if "weights" in answer:
         return dict(answer)

@@ -150,10 +150,7 @@ def groups_of(folders: Sequence[RunFolder]) -> list[RunGroup]:
 
 
 def differences_of(groups: Sequence[RunGroup]) -> list[list[str]]:
-    """Return a table of the differences between groups of one model; empty if there are none.
-
-    It has a row per option, or a row per group if there are more groups than fit side by side.
-    """
+    """Return a table of the differences between groups of one model; empty if there are none."""
     apart = [group for group in groups if group.differing]
     names = list(dict.fromkeys(name for group in apart for name in group.differing))
     rows = [[name, *(group.differing.get(name, "") for group in apart)] for name in names[:_SHOWN]]
@@ -190,10 +187,7 @@ def _differing(traits: Mapping[str, Any], alike: Sequence[Mapping[str, Any]]) ->
 
 
 def _folder_names(groups: Sequence[Sequence[RunFolder]]) -> list[str]:
-    """Return the common part of each group's folder names, with parent folders if two are equal.
-
-    For "trec-seed0" and "trec-seed1" that is "trec".
-    """
+    """Return the common part of each group's folder names, with parents if two are equal."""
     deepest = max((len(run.path.parts) for one in groups for run in one), default=0)
     for parts in range(1, deepest + 1):
         names = [_common(["/".join(run.path.parts[-parts:]) for run in one]) for one in groups]

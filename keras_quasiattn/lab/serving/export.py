@@ -240,10 +240,7 @@ def _ask(loaded: Any, signature: ServingSignature, example: str) -> list[Recorde
 def _ask_compiled(
     loaded: Any, signature: ServingSignature, example: str, buckets: Buckets
 ) -> list[RecordedRequest]:
-    """Call the exported model for every bucket; compare its numbers with the uncompiled model's.
-
-    The records omit outputs with more than one axis of tokens, which would be large.
-    """
+    """Call the exported model for every bucket; compare its numbers with the uncompiled model's."""
     asked, uncompiled = loaded.signatures[TOKEN_IDS], signature_functions(signature)[TOKEN_IDS]
     records = []
     for inputs in bucket_inputs(signature, example, buckets):

@@ -61,8 +61,7 @@ def bucket_inputs(
 ) -> Iterator[dict[str, np.ndarray]]:
     """Yield inputs of `token_ids` for every bucket: the example's ids, repeated.
 
-    A server that replays them compiles before it answers. An argument that is a list of texts gets
-    one row of that many texts, because the model receives them as a batch.
+    An argument that is a list of texts gets one row of that many, since the model gets a batch.
     """
     alone = example_inputs(signature, example)[TOKEN_IDS]
     listed = any(len(spec.shape) == 2 for spec in signature.input_signature)

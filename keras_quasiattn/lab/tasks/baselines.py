@@ -43,10 +43,8 @@ def rights(examples: Any, probabilities: np.ndarray) -> np.ndarray:
 def bag_of_words(train: Any, examples: Any, classes: int) -> np.ndarray:
     """Return the class probabilities (examples, classes) of a regression on the words of texts.
 
-    The features of a text are the TF-IDF weights of its words. For a pair with such weights a and b
-    they are a, b, |a − b|, a·b, the cosine, and the shares of words, and of neighbouring words,
-    that both texts have. Of more than 30,000 training examples, a random sample is used. A
-    class without a training example has probability 0.
+    The features of a text are the TF-IDF weights of its words; of a pair with such weights a and b,
+    they are a, b, |a − b|, a·b, the cosine, and the shares of common words and neighbouring words.
     """
     train = train.sample(_MOST)
     text = require("sklearn.feature_extraction.text", "tasks")

@@ -18,10 +18,7 @@ FILE = "file"  # the split that `Task.use_file` makes
 def chosen_examples(
     load: Callable[[], LabelledTextSet[Any]], split: str, limit: int | None, file: Any = None
 ) -> Any:
-    """Return the first `limit` examples of a split, or all of them.
-
-    `load` gives the data. It is not called for the split "file", whose examples are `file`.
-    """
+    """Return the first `limit` examples of a split of the data, or of the user's `file`."""
     if limit is not None and limit < 1:
         raise UserError(f"limit is {limit}: it must be at least 1, or none for all examples")
     if split == FILE and file is not None:
@@ -51,10 +48,7 @@ def as_bytes(texts: Sequence[str]) -> np.ndarray:
 
 
 def as_texts(texts: Iterable[bytes]) -> list[str]:
-    """Return the inverse of `as_bytes`.
-
-    Tabs, which would split a text, and line breaks become spaces.
-    """
+    """Return the inverse of `as_bytes`; tabs and line breaks become spaces."""
     decoded = (text.decode("utf-8", "surrogateescape") for text in texts)
     return [text.replace("\t", " ").replace("\n", " ") for text in decoded]
 
@@ -76,9 +70,8 @@ def in_batches(
     lengths: Sequence[np.ndarray],
     together: int = _BATCH,
 ) -> list[dict[str, np.ndarray]]:
-    """Return the answers of a function of strings, row by row.
+    """Return the answers of a function of string tensors (B,), one per column, row by row.
 
-    `answer` takes one string tensor (B,) per column, and returns tensors whose first axis is B.
     Rows of similar length, by the token counts of each column's texts, share a batch.
     """
     count = len(columns[0])

@@ -117,10 +117,7 @@ class Classify(ClassTask):
     def measure(
         self, model: keras.Model, split: str = "test", limit: int | None = None
     ) -> Measured:
-        """Return `classification_figures` and, if they can be counted, attention FLOPs.
-
-        With gates, also return the share of open gates and the results of `faithfulness`.
-        """
+        """Return `classification_figures`, attention FLOPs and, with gates, `faithfulness`."""
         chosen, answer_ids = self._chosen(split, limit), self._ids_function(model)
         answers = self._answers(answer_ids, [chosen.texts])
         probabilities = np.array([answer["probabilities"] for answer in answers])
@@ -160,10 +157,7 @@ def faithfulness(
     """Return how much probability answers lose without their open words, and with only those.
 
     Each is the mean over the first 1,000 texts of p − p', where p is the probability of the
-    predicted label for the whole text and p' its probability for the shortened text. If the open
-    words carry the answer, the first, `drop_without_open`, is large and the second,
-    `drop_with_open_only`, about 0. The answers have `tokens`, `gates` and `probabilities`;
-    `probabilities_of` returns the model's probabilities (texts, classes) of lists of tokens.
+    predicted label for the whole text and p' its probability for the shortened text.
 
     Source: DeYoung et al. 2020, "ERASER", who call them comprehensiveness and sufficiency.
     """

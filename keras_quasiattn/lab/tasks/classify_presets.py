@@ -75,8 +75,7 @@ def _preset(
 ) -> Preset:
     """Return a preset with options for all models.
 
-    Local attention sees `window` positions on each side, half the paper's window. `transformer` and
-    `encoder` change the options of these models, and data and training options by dotted name.
+    Local attention sees `window` positions on each side, half the paper's window.
     """
     transformers = {**_TENSOR2TENSOR, **transformer}
     return Preset(

@@ -25,9 +25,8 @@ def summarize(
 ) -> list[str]:
     """Describe rows, classes and lengths in lines, and warn about every probable mistake.
 
-    `note` tells how the splits were made. `count` returns the number of tokens of each text,
-    without truncation; `limits` has, for each column, the option that limits its tokens, and the
-    value.
+    `note` tells how the splits were made. `limits` has the option, and its value, that limits the
+    tokens of a column.
     """
     splits = {name: data.splits[name] for name in _USES if name in data.splits}
     train, warnings = splits["train"], list[str]()

@@ -63,10 +63,7 @@ class DecodedTask(Task):
         ]
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:
-        """Take `text`, truncated if too long; return `answer`, `log_probability` and scores.
-
-        Ids that are not the tokenizer's count as padding.
-        """
+        """Take `text`, cut if too long; return `answer`, `log_probability` and scores."""
         answer_ids = self._ids_function(model)
         return ServingSignature(
             function=self._text_function(answer_ids),

@@ -98,10 +98,7 @@ class EncoderClassifier(FunctionalModel):
         return self.get_layer("encoder")
 
     def explain(self, ids: Tensor) -> dict[str, Tensor]:
-        """Return the logits (B, num_classes) of ids (B, L).
-
-        There are no attention weights: self-attention has no single weight per position.
-        """
+        """Return the logits (B, num_classes) of ids (B, L)."""
         return {"logits": self(ops.cast(ids, "int32"), training=False)}
 
 
@@ -123,8 +120,8 @@ def _scaled(x: Tensor) -> Tensor:
 def limit_training(model: EncoderClassifier, frozen_layers: int, lora_rank: int) -> None:
     """Freeze the lowest layers of the encoder, embeddings first, or train low-rank changes (LoRA).
 
-    With a `lora_rank`, only LoRA on the queries and values of every attention that is not frozen,
-    their biases, and the factors of another attention train.
+    LoRA is on the queries and values of every attention that is not frozen; their biases train,
+    too.
     """
     levels = list(_levels(model.encoder))
     if not 0 <= frozen_layers <= len(levels):
@@ -152,11 +149,7 @@ def limit_training(model: EncoderClassifier, frozen_layers: int, lora_rank: int)
 
 
 def rates_by_depth(model: EncoderClassifier, decay: float) -> dict[str, float]:
-    """Return the factor of the learning rate of each trainable weight, by its path.
-
-    The dense layer has 1, the last layer of the encoder `decay`, the one below it decay², and so
-    on down to the embeddings.
-    """
+    """Return the factor of each weight's rate, by path: 1, and times `decay` per layer below."""
     levels = list(_levels(model.encoder))
     return {
         weight.path: decay ** (len(levels) - number)
@@ -188,8 +181,8 @@ def start_logits(
 ) -> None:
     """Start the dense layer as a logistic regression from its inputs x (examples, features).
 
-    Otherwise the first updates would change the encoder to suit random weights. The layer stays as
-    it is if x is not finite or there is one class. If `balanced`, all classes count the same.
+    Otherwise the first updates would change the encoder to suit random weights. If `balanced`, all
+    classes count the same.
     """
     if len(np.unique(labels)) == 1 or not np.isfinite(x).all():
         return

@@ -97,10 +97,7 @@ def _is_reachable(host: str, port: int) -> bool:
 
 
 def _was_downloaded(name: str, cache: Path) -> bool:
-    """Return whether the folder of downloads has an encoder of this name.
-
-    A download that failed leaves folders without files.
-    """
+    """Return whether the folder of downloads has an encoder, not only what a failure left."""
     last = name.rstrip("/").split("/")[-1]
     found = cache.expanduser().rglob(f"*{last}")
     return any(any(one.rglob("config.json")) for one in found)

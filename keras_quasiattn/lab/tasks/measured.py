@@ -7,10 +7,7 @@ import numpy as np
 
 
 class Judged(NamedTuple):
-    """One example, as `predict` takes it, with its right answer and a model's answer as texts.
-
-    `confidence` is the probability that the model gives its answer, in [0, 1].
-    """
+    """One example with its right answer and a model's, of probability `confidence`, as texts."""
 
     input: str
     expected: str

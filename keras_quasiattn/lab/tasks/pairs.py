@@ -36,13 +36,9 @@ _NETWORK_OPTIONS = (
 class PairTask(VocabularyTask):
     """A task on pairs of texts, `first` and `second`.
 
-    Data options besides those of `VocabularyTask`: `null_token`, whether both texts start with a
-    token that words without a counterpart can align to, and `unit_norm`, whether word vectors are
-    scaled to length 1. For `min_count`, a text that is in several pairs counts once.
-
-    The `decomposable*` models attend, compare and aggregate (`models.PairClassifier`), `mixture` is
-    a mixture of several of them (`models.MixtureClassifier`), and the `siamese_*` models have
-    recurrent encoders (`models.SiameseClassifier`).
+    `null_token` makes both texts start with a token that words without a counterpart can align to,
+    and `unit_norm` scales word vectors to length 1. For `min_count`, a text in several pairs counts
+    once.
     """
 
     sides: ClassVar[tuple[str, ...]] = ("first", "second")
@@ -100,10 +96,7 @@ class PairTask(VocabularyTask):
 
 
 def split_input(text: str | bytes, names: Sequence[str], *, more: bool = False) -> list[str]:
-    """Split one input at its tabs into texts with these names.
-
-    With `more`, further texts like the last one may follow.
-    """
+    """Split an input at its tabs into texts with these names, and perhaps more like the last."""
     line = text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text
     columns = line.split("\t")
     if len(columns) < len(names) or (len(columns) > len(names) and not more):
@@ -142,8 +135,7 @@ def pair_source(
 ) -> Source:
     """Return the source of a data set of pairs.
 
-    `keys` are the features with both texts, the label and, for ranking, the question; `splits` maps
-    the task's splits to the data set's where their names differ; `more` goes to `Source`.
+    `keys` are the features with both texts, the label and, for ranking, the question.
     """
     names = dict(zip(("first_key", "second_key", "label_key", "question_key"), keys, strict=False))
 

@@ -199,10 +199,10 @@ class Rank(PairTask):
     def serving_signature(self, model: keras.Model) -> ServingSignature:
         """Take `question` and `candidates`; return `ranked`, their `scores` and their `places`.
 
-        `question` is (B,), the others are (B, C); `places` are the positions in `candidates`. Fill
-        rows with fewer candidates with empty strings, or with texts without ids: these score 0 and
-        come last. A server that pads rows when it joins requests into a batch appends copies of a
-        text instead; the `places` of these are at or above the number of candidates sent.
+        `question` is (B,), the others are (B, C); `places` are the positions in `candidates`.
+        Candidates that are empty or have no ids score 0 and come last; a server that pads a batch
+        instead appends copies of a text, whose `places` are at or above the number of candidates
+        sent.
         """
         order = self._order_function(model)
         pad_id = self.tokenizer.pad_id

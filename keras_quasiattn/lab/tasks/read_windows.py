@@ -46,10 +46,6 @@ def all_windows(counts: tf.Tensor, size: int, stride: int) -> Windows:
     """Cut every text into windows of `size` words, each `stride` words after the previous one.
 
     A text without words has no window. If no text has words, the first text gets one window.
-
-    >>> rows, starts = all_windows(tf.constant([3, 0, 7]), size=4, stride=2)
-    >>> rows.numpy().tolist(), starts.numpy().tolist()
-    ([0, 2, 2, 2], [0, 0, 2, 4])
     """
     behind = tf.maximum(counts - size, 0)
     numbers = tf.where(counts > 0, 1 - (-behind // stride), 0)  # (texts,): windows of each
@@ -82,10 +78,7 @@ def words_in(words: Words, windows: Windows, size: tf.Tensor) -> tf.Tensor:
 def reader_inputs(
     tokenizer: SpanTokenizer, passage: tf.Tensor, question: tf.Tensor, kinds: tuple[str, ...]
 ) -> dict[str, tf.Tensor]:
-    """Return the inputs of a reader model for words (B, P) and (B, Q), padded with "".
-
-    `kinds` are the further inputs that the model takes: "characters", "forms" or both.
-    """
+    """Return a reader's inputs, also of `kinds`, for words (B, P) and (B, Q), padded with ""."""
     inputs = {}
     for side, words in (("passage", passage), ("question", question)):
         inputs[side] = tf.where(words == "", tokenizer.pad_id, tokenizer.lookup(words))
@@ -110,9 +103,8 @@ def read_windows(
 ) -> tf.Tensor:
     """Return the logits (W, P, 2) of all windows of up to `size` words, 32 windows per call.
 
-    P is the word count of the longest window. `read` maps the words (w, P) of some windows, and the
-    indices (w,) of their questions, to logits (w, P, 2); `of` (texts,) holds the question of each
-    passage.
+    `read` maps the words (w, P) of some windows, and the indices (w,) of their questions, to logits
+    (w, P, 2); `of` (texts,) holds the question of each passage.
     """
     count = tf.size(windows.rows)
     length = tf.maximum(

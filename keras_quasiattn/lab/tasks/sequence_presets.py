@@ -52,10 +52,7 @@ def _preset(
     universal_layers: int = 6,
     decoding: Mapping[str, Any] | None = None,
 ) -> Preset:
-    """Return a preset of a sequence task; the recurrent models override some training settings.
-
-    The Universal Transformer applies its block `universal_layers` times, 6 in Tensor2Tensor.
-    """
+    """Return a preset; a Universal Transformer applies its block `universal_layers` times."""
     universal = {**transformer, "num_layers": universal_layers, "adaptive": False}
     by_model = {
         "transformer": {**transformer, **attention()},
@@ -151,10 +148,7 @@ PRESETS: dict[str, Preset] = {
 def _programs(
     summary: str, training: TrainingSettings, problems: Sequence[int] | None = None
 ) -> Preset:
-    """Return a preset of `programs`, by default for a user's own problems.
-
-    `problems` are the numbers of generated problems to train on, to validate with, and to test.
-    """
+    """Return a preset of `programs` for generated problems, so many per split, or own ones."""
     data = OWN_DATA
     if problems:
         counts = {f"{split}_problems": count for split, count in zip(SPLITS, problems, strict=True)}

@@ -145,10 +145,7 @@ class SequenceTask(DecodedTask):
         return [SequenceAccuracy(), SequencePerplexity()]
 
     def training_data(self, first_step: int) -> tf.data.Dataset:
-        """Return the training pairs, reshuffled in every pass.
-
-        Pairs of similar length share a batch.
-        """
+        """Return the training pairs, by similar length, reshuffled in every pass."""
         return token_batches(**self._batches("train"), seed=self.seed, first_step=first_step)
 
     def validation_data(self) -> tf.data.Dataset:

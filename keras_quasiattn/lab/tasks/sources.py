@@ -36,11 +36,9 @@ class Source:
     dropped: str = "rows without a label"
 
     def load(self, options: Mapping[str, Any], data_dir: Path) -> tuple[LabelledTextSet[Any], str]:
-        """Return the examples with a validation split, and a note that describes them.
+        """Return the examples with a validation split, and a note; write missing data sets first.
 
         With `test_share`, a test split is held out too if there is none.
-
-        A data set is first written to `data_dir`, unless it is already there.
         """
         if self.builder is None:
             whole = self.read(options)

@@ -18,9 +18,8 @@ def subtraction(
 ) -> dict[str, float]:
     """Return the share of weights below −.1, and what the main metric loses if they become 0.
 
-    The loss is the metric with all weights, `measured` by `task.measure`, minus the metric without
-    these, on the same examples: `negative_share` and `drop_without_negative`. Nothing is returned
-    if no attention of this package computed weights.
+    They are `negative_share` and `drop_without_negative`, the metric `measured` with all weights
+    minus the metric without these; nothing if no attention of this package computed weights.
     """
     visible, negative, _, _ = _without(task, model, split, min(_FIRST, limit or _FIRST))
     if not visible:

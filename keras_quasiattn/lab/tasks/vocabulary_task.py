@@ -153,10 +153,7 @@ class VocabularyTask(Task):
         return min(self.options.training.batch_size, len(self._data.splits["train"]))
 
     def batches_per_pass(self) -> int:
-        """Return the number of training batches in a pass.
-
-        Remaining examples are not used.
-        """
+        """Return the number of training batches in a pass; remaining examples are not used."""
         return len(self._data.splits["train"]) // self._batch_size
 
     def remarks(self) -> list[str]:
@@ -289,10 +286,7 @@ class VocabularyTask(Task):
         return self._weighted(loss, lambda target: tf.argmax(target, axis=-1))
 
     def _weighted(self, loss: keras.losses.Loss, labels_of: Any) -> keras.losses.Loss:
-        """Return the loss with the weights of the classes, if the options ask for them.
-
-        `labels_of` makes class numbers (B,) of targets.
-        """
+        """Weight the loss by class, if the options ask for it; `labels_of` targets are (B,)."""
         if self.options.training.class_weights == "none":
             return loss
         labels = self._data.splits["train"].labels
@@ -307,10 +301,7 @@ class VocabularyTask(Task):
         ]
 
     def training_data(self, first_step: int) -> tf.data.Dataset:
-        """Return the training examples, reshuffled in every pass.
-
-        Examples of similar length share a batch.
-        """
+        """Return the training examples, by similar length, reshuffled in every pass."""
         texts = self._data.splits["train"]
         return training_batches(
             self._dataset(texts, np.full(len(texts), -1)).skip,
@@ -489,9 +480,8 @@ def balanced_weights(counts: np.ndarray) -> np.ndarray:
 class ClassWeighted(keras.losses.Loss):
     """Weight each example of another loss by its class.
 
-    The weights (classes,) multiply the loss of an example as a whole, so label smoothing spreads
-    the target first. They are constants, not normalized per batch or replica. `labels_of` returns
-    the class numbers (B,) of a batch of targets.
+    The weights (classes,) multiply the loss of an example as a whole, after label smoothing. They
+    are constants, not normalized per batch. `labels_of` returns the class numbers (B,) of targets.
     """
 
     def __init__(

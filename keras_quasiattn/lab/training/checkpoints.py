@@ -55,11 +55,10 @@ class Checkpoints:
         kept: Collection[int | None] = (),
         since: int | None = None,
     ) -> None:
-        """Write a checkpoint, then remove the oldest beyond `keep`.
+        """Write a checkpoint, then remove the oldest beyond `keep`, except those in `kept`.
 
-        The checkpoints in `kept`, which may become the finished model, stay. Checkpoints between
-        `since`, the one before this, and this one were written when the run ended at an earlier
-        update, and are removed.
+        Checkpoints between `since`, the one before this, and this one were written when the run
+        ended at an earlier update, and are removed.
         """
         arrays = {
             f"{group}/{number}": variable.numpy()
@@ -90,10 +89,7 @@ class Checkpoints:
             raise UserError(f"{file} is damaged: train again in a new folder") from error
 
     def last_readable(self, every: int = 1) -> tuple[int, list[Path]]:
-        """Return the last update with a readable checkpoint (or 0), and the damaged files after it.
-
-        Only multiples of `every` are considered.
-        """
+        """Return the last readable checkpoint's update, or 0, and the damaged files after it."""
         damaged = []
         for step in (one for one in reversed(self.steps()) if one % every == 0):
             try:
@@ -112,10 +108,7 @@ class Checkpoints:
 
 
 def average(checkpoints: Checkpoints, steps: Sequence[int]) -> list[np.ndarray]:
-    """Average the trainable weights of the checkpoints after some numbers of updates.
-
-    The sums are float64. Apart from them and the first checkpoint, only one checkpoint is in memory
-    at a time.
+    """Average, in float64, the trainable weights of the checkpoints after some updates.
 
     Source: Vaswani et al. 2017, section 6.1, and Tensor2Tensor's `t2t-avg-all`.
     """
@@ -149,10 +142,9 @@ def _groups(
 class CheckpointCallback(keras.callbacks.Callback):
     """Write the history, then the checkpoint, then the curves, at the end of each Keras epoch.
 
-    An epoch has the updates between two checkpoints; the first one is `start`. The checkpoint is
-    authoritative: the next start drops rows of the history beyond it. Nothing is therefore lost or
-    duplicated, even if the process ends between two writes. Only one of several workers `writes`.
-    A loss that is not finite is an error; the last checkpoint stays.
+    An epoch has the updates between two checkpoints. The next start drops rows of the history
+    beyond the checkpoint, so nothing is lost or duplicated, even if the process ends between two
+    writes. Only one of several workers `writes`. A loss that is not finite is an error.
     """
 
     def __init__(

@@ -91,11 +91,7 @@ def save_finished(
     *,
     writes: bool = True,
 ) -> None:
-    """Measure and save the selected or averaged weights, which the compiled model gets.
-
-    The model file is written last, since it marks the run as finished. Only one of several workers
-    `writes`.
-    """
+    """Measure and save the selected or averaged weights; only one of several workers `writes`."""
     settings = task.training_settings
     selected = required_step(rows, settings, folder.path)
     steps = [row["step"] for row in reversed(candidates(rows)) if row["step"] <= selected]
@@ -132,10 +128,7 @@ def _asked(task: Task) -> dict[str, int | None]:
 
 
 def reopen(folder: RunFolder, task: Task) -> None:
-    """Reopen a run to train up to the requested number of updates.
-
-    The checkpoint of the finished model stays, so `finish` can recreate the model.
-    """
+    """Reopen a run, whose checkpoints stay, to train up to the requested number of updates."""
     asked = _asked(task)
     reached = max((row["step"] for row in folder.history()), default=0)
     if asked != folder.length:

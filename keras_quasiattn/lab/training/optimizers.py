@@ -25,10 +25,7 @@ def made_optimizer(
     replicas: int,
     rate_factors: Mapping[str, float] | None = None,
 ) -> keras.optimizers.Optimizer:
-    """Return a new optimizer without variables, for several replicas if they share a batch.
-
-    `optimizer` is as for `train`, and `rate_factors` come from `Task.rate_factors`.
-    """
+    """Return a new optimizer without variables, for several replicas if they share a batch."""
     rate, warmup = settings.learning_rate, settings.warmup_steps
     schedule = WarmupSchedule(rate, warmup, settings.schedule, settings.steps)
     if optimizer is None:

@@ -18,12 +18,9 @@ _CLEAR = "\r\x1b[K"
 
 
 class Progress:
-    """Print progress, and occasionally a line that names slow work.
+    """Print progress, in place on a terminal, if `shown`.
 
-    On a terminal, the progress report is one line that changes in place.
-
-    Writes nothing unless `shown`. `stream` is standard output by default; after `silence` seconds
-    without output, by default 15, a line names the current work.
+    After `silence` seconds without output, a line names the current work.
     """
 
     def __init__(
@@ -92,10 +89,7 @@ class Progress:
 
 
 class TrainingProgress(keras.callbacks.Callback):
-    """Report the updates of a run that are done, updates per second, and the time left.
-
-    The run starts or resumes at the update `start`.
-    """
+    """Report the updates of a run from `start` on, updates per second, and the time left."""
 
     def __init__(self, progress: Progress, settings: TrainingSettings, start: int) -> None:
         super().__init__()

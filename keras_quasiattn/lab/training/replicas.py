@@ -14,10 +14,8 @@ import tensorflow as tf
 class ReplicaLossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
     """Keras' `LossScaleOptimizer`, but it skips an update if the gradient of any replica overflows.
 
-    Keras checks whether the gradients are finite before it sums them over the replicas, and then
-    uses the first replica's result alone; an overflow on another replica reaches the weights as
-    NaN. This class checks all replicas. On one device it behaves like Keras' own. The arguments are
-    those of `keras.optimizers.LossScaleOptimizer`.
+    Keras checks each replica's gradients before it sums them, and then uses the first one's result
+    alone; an overflow on another replica reaches the weights as NaN.
     """
 
     def check_finite(self, grads: list[Any]) -> Any:
@@ -80,10 +78,7 @@ def _as_vectors(logs: Mapping[str, Any]) -> dict[str, tf.Tensor]:
 
 
 def fit_among_workers(model: keras.Model) -> None:
-    """Make `fit` and `evaluate` of this model work under `MultiWorkerMirroredStrategy`.
-
-    Save it with `without_training` only: its new class exists in this process only.
-    """
+    """Make `fit` of a model work among workers; save it with `without_training` only."""
     cls = type(model)
     model.__class__ = type(cls.__name__, (_WorkerSteps, cls), {})
 
@@ -100,9 +95,8 @@ def without_training(model: keras.Model) -> keras.Model:
 def offset_replica_seeds(model: keras.Model, strategy: tf.distribute.Strategy) -> None:
     """Make dropout and gate noise differ between replicas, which otherwise all draw the same.
 
-    The first replica's noise is unchanged. A checkpoint holds the seed states of the first replica
-    only, and the others are at a fixed offset from them: call this once after the model is created
-    or restored.
+    A checkpoint holds the first replica's seed states, which stay: call this once after the model
+    is created or restored.
     """
     variables = model.non_trainable_variables
     states = [one for one in variables if one.name == "seed_generator_state"]

@@ -146,10 +146,7 @@ def train(
 
 
 def _training_lock(path: str | Path, task: Task) -> contextlib.AbstractContextManager[None]:
-    """Lock the run folder for training; a finished run is only cleaned up.
-
-    A process that was killed at the end of the run may have left its lock and temporary files.
-    """
+    """Lock the run folder for training; a finished run is only cleaned up."""
     if not RunFolder.exists(path):
         RunFolder.prepare_empty(path)
     elif is_final(RunFolder.open(path), task):

@@ -246,11 +246,7 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
         return {name: figure}
 
     def _try_run_and_update_trial(self, trial: Any, *arguments: Any, **options: Any) -> None:
-        """Run a trial and write its score; stop the search on an error its options did not cause.
-
-        KerasTuner would continue without the trial, even if the disk is full, and print a traceback
-        for each trial that failed.
-        """
+        """Run a trial and write its score; stop on an error its options did not cause."""
         try:
             self._run_and_update_trial(trial, *arguments, **options)
             trial.status = "COMPLETED"

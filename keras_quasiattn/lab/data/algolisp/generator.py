@@ -148,9 +148,8 @@ class GeneratedAlgoLisp(tfds.core.ShardBasedBuilder):
 def generate_problems(split: str, count: int, seed: int = 0) -> Iterator[Problem]:
     """Yield problems of one split, no two with the same text and program.
 
-    Every program passes its own ten tests, and their answers differ: each truth value occurs at
-    least twice, or there are at least four values. No program of one split is in another, not even
-    with different argument names. Recognizing repetitions takes a hundred bytes per problem.
+    Every program passes its ten tests, and their answers differ: each truth value occurs at least
+    twice, or there are at least four values. Recognizing repetitions takes a hundred bytes each.
     """
     seen: set[int] = set()
     for index in itertools.count():
@@ -199,9 +198,8 @@ class _Unusable(Exception):
 class _Writer:
     """Write one problem by expanding slots from the outside in; names start as `@` and a number.
 
-    "the square of a plus b" reads as the square of a sum, because a name is read together with what
-    follows it. A longer phrase that would begin a text is therefore named first ("let c be the
-    square of a , find c plus b").
+    A longer phrase that would begin a text is named first ("let c be the square of a , find c plus
+    b"), because "the square of a plus b" would read as the square of a sum.
     """
 
     def __init__(self, random: Random) -> None:
@@ -345,9 +343,8 @@ def _are_informative(examples: Sequence[Example], type_name: str) -> bool:
 def draw_input(random: Random, type_name: str) -> Any:
     """Draw a value of type `int`, `int[]`, `string` or `string[]` on which programs differ.
 
-    Numbers are natural and mostly small enough to be indices; arrays also contain negative ones.
-    Some arrays are sorted, are palindromes or have many repetitions, which would rarely happen by
-    chance.
+    Numbers are mostly small enough to be indices; some arrays are sorted, palindromes or
+    repetitive.
     """
     if type_name == "int":
         return random.randrange(random.choice((5, 10, 30, 300)))

@@ -36,11 +36,7 @@ class ProgramError(ValueError):
 
 
 def parse_program(text: str) -> Tree:
-    """Parse a program: brackets, names and constants, separated by spaces.
-
-    >>> parse_program("[ filter a [ partial0 b < ] ]")
-    ['filter', 'a', ['partial0', 'b', '<']]
-    """
+    """Parse a program, brackets, names and constants separated by spaces, to nested lists."""
     open_calls: list[list[Tree]] = [[]]
     for place, token in enumerate(_TOKEN.findall(text), 1):
         if len(open_calls) == 1 and open_calls[0]:
@@ -67,11 +63,7 @@ def parse_program(text: str) -> Tree:
 
 
 def write_program(tree: Tree) -> str:
-    """Write a program as tokens separated by spaces, which `parse_program` reads.
-
-    >>> write_program(["+", "a", ["len", "b"]])
-    '[ + a [ len b ] ]'
-    """
+    """Write a program as tokens separated by spaces, which `parse_program` reads."""
     return tree if isinstance(tree, str) else f"[ {' '.join(map(write_program, tree))} ]"
 
 
@@ -95,11 +87,7 @@ def are_equal(left: Any, right: Any) -> bool:
 
 
 def has_type(value: Any, name: str) -> bool:
-    """Return whether a value has a type; `int` includes all numbers, such as roots and infinity.
-
-    >>> has_type([1, 2], "int[]"), has_type([True], "int[]")
-    (True, False)
-    """
+    """Return whether a value has a type; `int` includes all numbers, such as roots and infinity."""
     if name.endswith("[]"):
         return type(value) is list and all(has_type(element, name[:-2]) for element in value)
     return kind_of(value) == _TYPE_KINDS[name]
