@@ -3,7 +3,7 @@
 import pickle
 from typing import Any
 
-from keras_quasiattn.lab.comparison import engine, jobs, of_task
+from keras_quasiattn.lab.comparison import engine, of_task
 from keras_quasiattn.lab.comparison.workers import _do
 
 
@@ -18,5 +18,5 @@ def patch(put: Any = setattr) -> None:
     """Put it in place of the processes, and time few updates."""
     for module in (engine, of_task):
         put(module, "run_jobs", run_jobs)
-    put(jobs, "_TIMED", 2)
-    put(jobs, "_WARM_UP", 1)
+    put(engine, "_TIMED", 2)
+    put(engine, "_WARM_UP", 1)

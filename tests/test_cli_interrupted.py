@@ -110,7 +110,7 @@ INTERRUPTED = """
 import os, pathlib, sys, threading, time
 import tensorflow as tf
 from keras_quasiattn.lab import cli, tasks
-import keras_quasiattn.lab.cli.layout as module
+import keras_quasiattn.lab.cli.commands as module
 from keras_quasiattn.lab.cli.loading import _silent_unless_it_fails
 
 def tracing():

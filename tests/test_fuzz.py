@@ -17,7 +17,7 @@ import pytest
 import tiny_texts
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.data.labelled_texts import texts_from_files
+from keras_quasiattn.lab.data.examples import texts_from_files
 from keras_quasiattn.lab.data.table_files import read_parallel, read_table
 from keras_quasiattn.lab.text import read_vocabulary, read_word_vectors
 from keras_quasiattn.lab.training import RunFolder

@@ -6,10 +6,9 @@ import pytest
 import tiny_texts
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.comparison.experiments import Row
-from keras_quasiattn.lab.comparison.jobs import _run, _task
+from keras_quasiattn.lab.comparison.engine import _run, _task
+from keras_quasiattn.lab.comparison.experiments import Job, Row
 from keras_quasiattn.lab.comparison.of_task import _written_assets
-from keras_quasiattn.lab.comparison.plan import Job
 from keras_quasiattn.lab.tasks import sequence_task, vocabulary_task
 from keras_quasiattn.lab.training import train
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from keras_quasiattn.lab.comparison import engine
-from keras_quasiattn.lab.comparison.experiments import Figure, Row, Table, read_records
-from keras_quasiattn.lab.comparison.plan import Plan
+from keras_quasiattn.lab.comparison.experiments import Figure, Plan, Row, Table, read_records
 from keras_quasiattn.lab.tasks import get
 from keras_quasiattn.lab.training.progress import Progress
 

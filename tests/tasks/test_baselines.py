@@ -3,7 +3,7 @@ import pytest
 import tiny_texts
 
 from keras_quasiattn.lab.data import LabelledTexts, TextPairs
-from keras_quasiattn.lab.data.labelled_texts import text_array
+from keras_quasiattn.lab.data.examples import text_array
 from keras_quasiattn.lab.tasks.baselines import bag_of_words, simple_figures
 from keras_quasiattn.lab.tasks.classify import faithfulness
 

@@ -12,7 +12,7 @@ from keras_quasiattn.lab.tasks.batches import chosen_examples
 from keras_quasiattn.lab.tasks.classify_presets import MODELS
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER
 from keras_quasiattn.lab.training import RunFolder
-from keras_quasiattn.lab.training.finishing import compile_for
+from keras_quasiattn.lab.training.trainer import compile_for
 
 
 @pytest.fixture(scope="module")

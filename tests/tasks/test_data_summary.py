@@ -6,7 +6,7 @@ import tiny_texts
 
 from keras_quasiattn.lab.comparison import of_task
 from keras_quasiattn.lab.data import LabelledTexts, LabelledTextSet, TextPairs
-from keras_quasiattn.lab.data.labelled_texts import text_array
+from keras_quasiattn.lab.data.examples import text_array
 from keras_quasiattn.lab.tasks.data_summary import summarize
 from keras_quasiattn.lab.tuning import search
 

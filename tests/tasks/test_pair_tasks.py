@@ -9,7 +9,7 @@ from keras_quasiattn.lab.data import TextPairs
 from keras_quasiattn.lab.tasks import get, pair_presets
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER
 from keras_quasiattn.lab.training import RunFolder, train
-from keras_quasiattn.lab.training.finishing import compile_for
+from keras_quasiattn.lab.training.trainer import compile_for
 
 PRESETS = {"pairs": pair_presets.PRESETS, "rank": pair_presets.RANK_PRESETS}
 MODELS = {"pairs": pair_presets.MODELS, "rank": pair_presets.RANK_MODELS}

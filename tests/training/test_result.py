@@ -7,7 +7,7 @@ import toy_task
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.training import append_result, result_row, train
-from keras_quasiattn.lab.training.finishing import source_commit
+from keras_quasiattn.lab.training.trainer import source_commit
 
 
 def test_row_says_how_to_measure_again(tmp_path):

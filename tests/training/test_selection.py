@@ -8,8 +8,13 @@ import toy_task
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.tasks import TrainingSettings
 from keras_quasiattn.lab.training import RunFolder, train
-from keras_quasiattn.lab.training.checkpoints import Checkpoints
-from keras_quasiattn.lab.training.selection import early_end, is_over, required_step, selected_step
+from keras_quasiattn.lab.training.checkpoints import (
+    Checkpoints,
+    early_end,
+    is_over,
+    required_step,
+    selected_step,
+)
 
 SETTINGS = {
     "steps": 40,

@@ -358,7 +358,7 @@ def predict(
         raise UserError(f"--errors: the labels in {data} are all empty")
     answers = answers_to(folder, made, [text for text, _ in rows], explained=weights)
     if data is not None:
-        from keras_quasiattn.lab.data.labelled_texts import warn_of_spellings
+        from keras_quasiattn.lab.data.examples import warn_of_spellings
 
         classes = dict.fromkeys((str(name) for one in answers[:1] for name in one["classes"]), 0)
         counts = collections.Counter(label.strip() for _, label in rows if label)
@@ -435,7 +435,7 @@ def _rows_of(made: "Task", data: Path, names: dict[str, str] | None, *, labelled
 
 def _judged(answer: dict[str, Any], label: str | None) -> dict[str, Any]:
     """Return the answer, and whether it is right if the row has a label."""
-    from keras_quasiattn.lab.data.text_pairs import NO_LABEL
+    from keras_quasiattn.lab.data.examples import NO_LABEL
 
     expected = (label or "").strip()
     if not expected or (expected == NO_LABEL and NO_LABEL not in answer["classes"]):

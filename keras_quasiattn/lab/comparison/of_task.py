@@ -12,16 +12,20 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.extras import MissingPackageError
 from keras_quasiattn.files import begin, only_process, read_json, write, write_json
 from keras_quasiattn.lab.comparison.compared import Comparison, Entry, side_by_side
-from keras_quasiattn.lab.comparison.engine import Engine, usual_processes
-from keras_quasiattn.lab.comparison.experiments import Figure, Row, Table
-from keras_quasiattn.lab.comparison.jobs import do, read_items, write_items
-from keras_quasiattn.lab.comparison.plan import Job, Plan, Point
+from keras_quasiattn.lab.comparison.engine import (
+    Engine,
+    do,
+    read_items,
+    usual_processes,
+    write_items,
+)
+from keras_quasiattn.lab.comparison.experiments import Figure, Job, Plan, Point, Row, Table
 from keras_quasiattn.lab.comparison.tables import checked_records
 from keras_quasiattn.lab.comparison.workers import Failed, Lost, run_jobs
 from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.tasks.attention_options import BASELINE, models_with_attention
+from keras_quasiattn.lab.training.checkpoints import judged_by
 from keras_quasiattn.lab.training.progress import Progress
-from keras_quasiattn.lab.training.selection import judged_by
 
 _ABOUT, _RECORDS, _COSTS, _SIMPLE = "compared.json", "comparison.jsonl", "costs.json", "simple.json"
 _RATE = "training.learning_rate"

@@ -40,18 +40,21 @@ with needs("tasks"):
         QuestionCorpus,
         StanfordSentiment,
     )
-    from keras_quasiattn.lab.data.labelled_texts import (
+    from keras_quasiattn.lab.data.examples import (
         LabelledTexts,
         LabelledTextSet,
-        counted_letters,
-        texts_from_files,
-        texts_from_tfds,
-    )
-    from keras_quasiattn.lab.data.parallel_texts import (
         ParallelTexts,
         ParallelTextSet,
+        TextPairs,
+        counted_letters,
+        pairs_from_click_log,
+        pairs_from_files,
+        pairs_from_tfds,
         parallel_from_files,
         parallel_from_tfds,
+        ranked_pairs_from_files,
+        texts_from_files,
+        texts_from_tfds,
         without_long_pairs,
     )
     from keras_quasiattn.lab.data.preparation import pending_download, prepare
@@ -63,13 +66,6 @@ with needs("tasks"):
         reading_texts,
     )
     from keras_quasiattn.lab.data.table_files import read_inputs, read_parallel, read_table
-    from keras_quasiattn.lab.data.text_pairs import (
-        TextPairs,
-        pairs_from_click_log,
-        pairs_from_files,
-        pairs_from_tfds,
-        ranked_pairs_from_files,
-    )
     from keras_quasiattn.lab.data.write_table import write_table
 
 __all__ = [

@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow_datasets as tfds
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.data.examples import NO_LABEL, RELEVANCE
 from keras_quasiattn.lab.data.hashing import hash_to_unit_interval
 from keras_quasiattn.lab.data.questions import (
     Question,
@@ -27,7 +28,6 @@ from keras_quasiattn.lab.data.table_files import (
     read_parallel,
     read_table,
 )
-from keras_quasiattn.lab.data.text_pairs import NO_LABEL, RELEVANCE
 from keras_quasiattn.lab.text import open_text
 
 _Rows = Iterable[tuple[int, dict[str, Any]]]

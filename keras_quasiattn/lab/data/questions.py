@@ -12,14 +12,14 @@ import numpy as np
 import tensorflow_datasets as tfds
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.data.hashing import hash_to_unit_interval
-from keras_quasiattn.lab.data.labelled_texts import (
+from keras_quasiattn.lab.data.examples import (
     IN_ORDER,
     Examples,
     LabelledTextSet,
     files_version,
     text_array,
 )
+from keras_quasiattn.lab.data.hashing import hash_to_unit_interval
 from keras_quasiattn.lab.data.table_files import is_list_of_texts, read_objects
 from keras_quasiattn.lab.text import open_text
 from keras_quasiattn.lab.text.open_text import format_of

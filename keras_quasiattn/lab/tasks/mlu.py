@@ -18,7 +18,7 @@ from keras_quasiattn.lab.data import (
     split_reader,
     training_batches,
 )
-from keras_quasiattn.lab.data.labelled_texts import text_array
+from keras_quasiattn.lab.data.examples import text_array
 from keras_quasiattn.lab.tasks.attention_options import attention_of
 from keras_quasiattn.lab.tasks.decoded_task import DecodedTask
 from keras_quasiattn.lab.tasks.measured import Measured, judge_texts

@@ -15,12 +15,12 @@ from keras_quasiattn.lab.data import (
     pairs_from_files,
     pairs_from_tfds,
 )
-from keras_quasiattn.lab.data.text_pairs import pairs_from_file
+from keras_quasiattn.lab.data.examples import pairs_from_file
 from keras_quasiattn.lab.tasks.attention_options import attention_of
 from keras_quasiattn.lab.tasks.batches import FILE, as_bytes, joined, plain
 from keras_quasiattn.lab.tasks.class_task import ClassTask
+from keras_quasiattn.lab.tasks.encoder import EncoderReading
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER
-from keras_quasiattn.lab.tasks.encoder_reading import EncoderReading
 from keras_quasiattn.lab.tasks.measured import Measured
 from keras_quasiattn.lab.tasks.preset import SPLITS
 from keras_quasiattn.lab.tasks.sources import Source, own_files

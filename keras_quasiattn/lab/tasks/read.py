@@ -16,7 +16,7 @@ from keras_quasiattn.lab.data import (
     questions_from_files,
     questions_from_tfds,
 )
-from keras_quasiattn.lab.data.labelled_texts import text_array
+from keras_quasiattn.lab.data.examples import text_array
 from keras_quasiattn.lab.data.questions import questions_from_file
 from keras_quasiattn.lab.tasks.attention_options import attention_of
 from keras_quasiattn.lab.tasks.batches import as_bytes, in_batches, joined, plain, weights_of

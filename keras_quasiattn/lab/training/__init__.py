@@ -6,18 +6,17 @@ from keras_quasiattn.extras import lazy_attributes
 
 if TYPE_CHECKING:
     from keras_quasiattn.lab.training.attention_summaries import AttentionSummaries
-    from keras_quasiattn.lab.training.finishing import append_result, finish, result_row
     from keras_quasiattn.lab.training.run_folder import RunFolder
-    from keras_quasiattn.lab.training.trainer import train
+    from keras_quasiattn.lab.training.trainer import append_result, finish, result_row, train
 
 __all__ = ["AttentionSummaries", "RunFolder", "append_result", "finish", "result_row", "train"]
 _needing_tasks = lazy_attributes(
     __name__,
     {
         "RunFolder": "run_folder",
-        "append_result": "finishing",
-        "finish": "finishing",
-        "result_row": "finishing",
+        "append_result": "trainer",
+        "finish": "trainer",
+        "result_row": "trainer",
         "train": "trainer",
     },
     extra="tasks",

@@ -22,9 +22,9 @@ from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.tasks.attention_options import BASELINE
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER
 from keras_quasiattn.lab.training import RunFolder, train
+from keras_quasiattn.lab.training.checkpoints import judged_by
 from keras_quasiattn.lab.training.config import METHODS
 from keras_quasiattn.lab.training.progress import Progress
-from keras_quasiattn.lab.training.selection import judged_by
 from keras_quasiattn.tuning.attention_space import choices_of
 
 _LENGTH = ("training.steps", "training.passes", "training.checkpoint_every")

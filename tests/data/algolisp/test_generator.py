@@ -10,13 +10,13 @@ import tensorflow_datasets as tfds
 
 from keras_quasiattn.lab.data import GeneratedAlgoLisp, GeneratedAlgoLispConfig, ProgramTests
 from keras_quasiattn.lab.data.algolisp.generator import (
+    PHRASES,
     PUBLISHED_SIZES,
     Draft,
     draw_input,
     generate_problems,
 )
 from keras_quasiattn.lab.data.algolisp.language import Program, has_type
-from keras_quasiattn.lab.data.algolisp.phrases import PHRASES
 
 COUNT = 200
 

@@ -20,13 +20,13 @@ from keras_quasiattn.lab.data.algolisp.language import (
     parse_program,
     write_program,
 )
-from keras_quasiattn.lab.data.labelled_texts import (
+from keras_quasiattn.lab.data.examples import (
     LabelledTextSet,
+    ParallelTexts,
     columns_from_tfds,
     files_version,
     text_array,
 )
-from keras_quasiattn.lab.data.parallel_texts import ParallelTexts
 from keras_quasiattn.lab.data.table_files import read_objects
 from keras_quasiattn.lab.text import open_text
 

@@ -1,11 +1,12 @@
-"""Data sets in memory, and texts with a class, from files or generated."""
+"""Data sets in memory: labelled texts, pairs and translations, from files, TFDS or generated."""
 
 import collections
 import dataclasses
 import hashlib
+import itertools
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -14,7 +15,7 @@ import tensorflow_datasets as tfds
 
 from keras_quasiattn.errors import DataWarning, UserError
 from keras_quasiattn.lab.data.hashing import hash_to_unit_interval
-from keras_quasiattn.lab.data.table_files import read_table
+from keras_quasiattn.lab.data.table_files import read_parallel, read_table
 
 _SPLIT_KEY = 17  # the same for all seeds, so a text is held out in every run or in none
 # Read one file after another, so that the order is the same on every machine.
@@ -340,3 +341,335 @@ def _text(random: np.random.Generator, count: int) -> bytes:
     # Every other letter occurs at most as often.
     rest = random.permutation(np.repeat(others, count))[: length - count]
     return " ".join(_LETTERS[random.permutation([*[first] * count, *rest])]).encode()
+
+
+RELEVANCE = ("0", "1")
+NO_LABEL = "-"  # SNLI's label for a pair on which the annotators disagree
+_RARELY_CLICKED, _OFTEN_CLICKED = 0.3, 0.7
+
+_Row = tuple[str, dict[str, str]]  # the row's place, for errors, and its columns
+
+
+@dataclasses.dataclass(frozen=True)
+class TextPairs(Examples):
+    """Pairs of texts and their class numbers.
+
+    Args:
+        first: object (pairs,), UTF-8 bytes; the question if the pairs are to be ranked.
+        second: object (pairs,), UTF-8 bytes; the candidate if the pairs are to be ranked.
+        labels: int64 (pairs,), indices into the classes.
+        groups: int64 (pairs,), the number of the question that each pair belongs to; the pairs of a
+            question need not be adjacent. None if the pairs are not to be ranked.
+    """
+
+    first: np.ndarray
+    second: np.ndarray
+    labels: np.ndarray
+    groups: np.ndarray | None = None
+
+
+def pairs_from_tfds(
+    builder: tfds.core.DatasetBuilder,
+    splits: Mapping[str, str],
+    first_key: str = "first",
+    second_key: str = "second",
+    *,
+    label_key: str = "label",
+    question_key: str | None = None,
+) -> LabelledTextSet[TextPairs]:
+    """Read the splits of a prepared TFDS builder; drop and count pairs without a gold label (-1).
+
+    `PairCorpus` uses the default keys, and `question_id` in corpora to rank. In TFDS, `snli`,
+    `multi_nli` and `sci_tail` have `premise` and `hypothesis`, and `glue/qqp` has `question1` and
+    `question2`.
+
+    Args:
+        builder: a builder whose data are prepared.
+        splits: the builder's split for each split of the set, such as
+            {"validation": "validation_matched"}.
+        first_key: the feature with the first text.
+        second_key: the feature with the second text.
+        label_key: the feature with the class.
+        question_key: the feature that identifies the question of pairs to rank.
+
+    Raises:
+        UserError: a split has no gold label.
+    """
+    keys = [first_key, second_key, label_key, *([question_key] if question_key else [])]
+    read, dropped = {}, {}
+    for split, split_there in splits.items():
+        first, second, labels, *questions = columns_from_tfds(builder, split_there, keys)
+        groups = _numbers(questions[0]) if questions else None
+        read[split] = TextPairs(first, second, labels, groups).where(labels >= 0)
+        dropped[split] = int((labels < 0).sum())
+        if not len(read[split]):
+            raise UserError(
+                f"the split {split_there} of {builder.info.full_name} has no gold labels: "
+                "use another split"
+            )
+    classes = tuple(builder.info.features[label_key].names)
+    return LabelledTextSet(classes, read, builder.info.full_name, dropped)
+
+
+def pairs_from_files(
+    files: Mapping[str, str | Path], names: Mapping[str, str] | None = None
+) -> LabelledTextSet[TextPairs]:
+    """Read pairs to classify from the user's files with the columns `first`, `second` and `label`.
+
+    The classes are the labels of the training file, in the order of `texts_from_files`. Rows with
+    the label "-" are dropped and counted. A text may be empty.
+
+    Args:
+        files: by split, including "train", a table for `read_table`.
+        names: the name in the tables of each column that has a different name there.
+
+    Raises:
+        UserError: as for `texts_from_files`; or no row of a split has a label.
+
+    Warns:
+        DataWarning: as for `texts_from_files`.
+    """
+    rows = {split: _labelled(file, names) for split, file in files.items()}
+    given = {split: _labels(kept) for split, (kept, _) in rows.items()}
+    classes, labels = number_labels(given, str(files["train"]))
+    found = {split: (_pairs(kept, labels[split]), lost) for split, (kept, lost) in rows.items()}
+    return _set_of(files, classes, found)
+
+
+def pairs_from_file(
+    file: str | Path, classes: Sequence[str], names: Mapping[str, str] | None = None
+) -> TextPairs:
+    """Read one file, as `pairs_from_files` does, for a trained model with these classes."""
+    rows, _ = _labelled(file, names)
+    return _pairs(rows, numbers_of(_labels(rows), classes, "class of the model"))
+
+
+def ranked_pairs_from_files(
+    files: Mapping[str, str | Path], names: Mapping[str, str] | None = None
+) -> LabelledTextSet[TextPairs]:
+    """Read questions with candidates: the columns `question`, `candidate` and `label` (0 or 1).
+
+    The rows of a question need not be adjacent. If there is a column `question_id`, rows with the
+    same id belong to one question; otherwise rows with the same question do. A question may have
+    only one candidate, or none that is right; the metrics decide whether it counts.
+
+    Args:
+        files: as for `pairs_from_files`, but "train" is not required.
+        names: as for `pairs_from_files`.
+
+    Raises:
+        UserError: a file has another format, a label is neither 0 nor 1, or a `question_id` has two
+            questions; the message names file and line.
+    """
+
+    def read(file: str | Path) -> tuple[TextPairs, int]:
+        questions: dict[str, str] = {}
+        groups: list[tuple[str | None, str | None]] = []
+        rows = _read(file, ("question", "candidate", "label"), ("question_id",), names)
+        for place, row in rows:
+            label, question, name = row["label"].strip(), row["question"], row.get("question_id")
+            if label not in RELEVANCE:
+                raise UserError(f"{place}: the label is {label!r}: expected 0 or 1")
+            if name is not None and questions.setdefault(name, question) != question:
+                raise UserError(
+                    f"{place}: question_id {name!r} has two different questions: "
+                    f"{question!r} here, {questions[name]!r} above"
+                )
+            groups.append((name, None if name is not None else question))
+        labels = [int(row["label"]) for _, row in rows]
+        return _pairs(rows, labels, ("question", "candidate"), _numbers(groups)), 0
+
+    return _set_of(files, RELEVANCE, {split: read(file) for split, file in files.items()})
+
+
+def pairs_from_click_log(
+    files: Mapping[str, str | Path], names: Mapping[str, str] | None = None
+) -> LabelledTextSet[TextPairs]:
+    """Read queries and the questions shown for them, relevant if users clicked them often.
+
+    A click-through rate below 0.3 gives the label 0, above 0.7 the label 1; rows in between are
+    dropped and counted.
+
+    Args:
+        files: by split, a table for `read_table` with the columns `query`, `question` and `ctr`.
+        names: as for `pairs_from_files`.
+
+    Raises:
+        UserError: a file has another format, a rate is not a number in [0, 1] (the message names
+            file and line), or no row of a file has a label.
+
+    Source: Mitra 2019, "Conflict as an Inverse of Attention in Sequence Relationship".
+    """
+
+    def read(file: str | Path) -> tuple[TextPairs, int]:
+        rows = _read(file, ("query", "question", "ctr"), names=names)
+        rates = np.array([_rate(place, row["ctr"]) for place, row in rows])
+        labelled = (rates < _RARELY_CLICKED) | (rates > _OFTEN_CLICKED)
+        if not labelled.any():
+            raise UserError(f"{file} has no ctr below {_RARELY_CLICKED} or above {_OFTEN_CLICKED}")
+        pairs = _pairs(rows, rates > _OFTEN_CLICKED, ("query", "question"))
+        return pairs.where(labelled), int((~labelled).sum())
+
+    return _set_of(files, RELEVANCE, {split: read(file) for split, file in files.items()})
+
+
+def _rate(place: str, text: str) -> float:
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = -1.0
+    if not 0 <= rate <= 1:
+        raise UserError(f"{place}: the ctr is {text!r}: expected a number from 0 to 1")
+    return rate
+
+
+def _set_of(
+    files: Mapping[str, str | Path],
+    classes: tuple[str, ...],
+    found: Mapping[str, tuple[TextPairs, int]],
+) -> LabelledTextSet[TextPairs]:
+    """Return the set of the pairs, and of the numbers of dropped rows, of each split."""
+    splits = {split: pairs for split, (pairs, _) in found.items()}
+    dropped = {split: number for split, (_, number) in found.items()}
+    return LabelledTextSet(classes, splits, files_version(files.values()), dropped)
+
+
+def _labelled(file: str | Path, names: Mapping[str, str] | None) -> tuple[list[_Row], int]:
+    """Read the rows that have a label, and count the others."""
+    rows = _read(file, ("first", "second", "label"), names=names)
+    kept = [(place, row) for place, row in rows if row["label"].strip() != NO_LABEL]
+    if not kept:
+        raise UserError(f"{file} has no labels: every row has {NO_LABEL!r}")
+    return kept, len(rows) - len(kept)
+
+
+def _read(
+    file: str | Path,
+    columns: Sequence[str],
+    optional: Sequence[str] = (),
+    names: Mapping[str, str] | None = None,
+) -> list[_Row]:
+    rows = read_table(file, columns, optional=optional, names=names)
+    return [(f"{file}, line {line}", row) for line, row in rows]
+
+
+def _labels(rows: Sequence[_Row]) -> list[tuple[str, str]]:
+    return [(place, row["label"]) for place, row in rows]
+
+
+def _pairs(
+    rows: Sequence[_Row],
+    labels: Sequence[int] | np.ndarray,
+    columns: Sequence[str] = ("first", "second"),
+    groups: np.ndarray | None = None,
+) -> TextPairs:
+    first, second = (text_array(row[column].encode() for _, row in rows) for column in columns)
+    return TextPairs(first, second, np.asarray(labels, np.int64), groups)
+
+
+def _numbers(names: Iterable[Hashable]) -> np.ndarray:
+    """Assign numbers to names, from 0, in the order of their first occurrence."""
+    known: dict[Hashable, int] = {}
+    return np.array([known.setdefault(name, len(known)) for name in names], np.int64)
+
+
+@dataclasses.dataclass(frozen=True)
+class ParallelTexts(Examples):
+    """Texts and their translations.
+
+    Args:
+        source: object (pairs,), UTF-8 bytes.
+        target: object (pairs,), UTF-8 bytes.
+    """
+
+    source: np.ndarray
+    target: np.ndarray
+
+
+ParallelTextSet = LabelledTextSet[ParallelTexts]  # its `classes` are empty
+
+
+def parallel_from_tfds(
+    builder: tfds.core.DatasetBuilder, splits: Mapping[str, str], source: str, target: str
+) -> ParallelTextSet:
+    """Read the splits of a prepared TFDS builder; drop and count pairs in which a text is empty.
+
+    Args:
+        builder: a builder whose data are prepared: `ParallelCorpus`, or a TFDS builder with one
+            feature per language, such as `ted_hrlr_translate/pt_to_en`.
+        splits: the builder's split for each split of the set.
+        source: the language to translate from.
+        target: the language to translate into.
+
+    Raises:
+        UserError: the builder lacks one of the languages, or a split has no usable pair.
+    """
+    for language in (source, target):
+        if language not in builder.info.features:
+            raise UserError.unknown(
+                f"language of {builder.info.full_name}", language, builder.info.features
+            )
+    read = {
+        split: ParallelTexts(*columns_from_tfds(builder, split_there, (source, target)))
+        for split, split_there in splits.items()
+    }
+    return _without_empty_texts(read, builder.info.full_name)
+
+
+def parallel_from_files(files: Mapping[str, tuple[str | Path, str | Path]]) -> ParallelTextSet:
+    """Read the user's files of one text per line; drop and count pairs in which a text is empty.
+
+    Args:
+        files: by split, the file of source texts and the file of target texts; each may be
+            compressed (.gz, .xz).
+
+    Raises:
+        UserError: a file cannot be read, the two files differ in their number of lines, or a split
+            has no usable pair.
+    """
+    read = {}
+    for split, (source, target) in files.items():
+        rows = [row for _, row in read_parallel({"source": source, "target": target})]
+        texts = (text_array(row[side].encode() for row in rows) for side in ("source", "target"))
+        read[split] = ParallelTexts(*texts)
+    sides = itertools.chain.from_iterable(files.values())
+    return _without_empty_texts(read, files_version(sides))
+
+
+def without_long_pairs(
+    texts: ParallelTextSet, source_lengths: np.ndarray, target_lengths: np.ndarray, limit: int
+) -> ParallelTextSet:
+    """Remove the training pairs in which a text is too long; leave the other splits as they are.
+
+    Args:
+        texts: the set; the result's `dropped` includes the removed pairs.
+        source_lengths: number of tokens of each source text of the training split.
+        target_lengths: the same of target texts.
+        limit: maximum number of tokens in a text.
+
+    Raises:
+        UserError: every training pair is too long.
+    """
+    train = texts.splits["train"]
+    short = train.where(np.maximum(source_lengths, target_lengths) <= limit)
+    if not len(short):
+        raise UserError(
+            f"in each of the {len(train)} training pairs, a text has more than {limit} tokens: "
+            "use shorter texts or a larger data.max_length"
+        )
+    dropped = {**texts.dropped, "train": texts.dropped.get("train", 0) + len(train) - len(short)}
+    return dataclasses.replace(texts, splits={**texts.splits, "train": short}, dropped=dropped)
+
+
+def _without_empty_texts(read: Mapping[str, ParallelTexts], version: str) -> ParallelTextSet:
+    splits, dropped = {}, {}
+    for split, pairs in read.items():
+        both = zip(pairs.source, pairs.target, strict=True)
+        is_full = (all(side.decode("utf-8", "replace").strip() for side in pair) for pair in both)
+        full = np.array(list(is_full))
+        if not full.any():
+            raise UserError(
+                f"the {split} split of {version} has no usable pair: in every pair, a text is empty"
+            )
+        splits[split], dropped[split] = pairs.where(full), int((~full).sum())
+    return LabelledTextSet((), splits, version, dropped)
