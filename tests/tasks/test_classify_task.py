@@ -8,7 +8,7 @@ import pytest
 import tiny_texts
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.tasks.batches import chosen_examples
+from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.tasks.classify_presets import MODELS
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER
 from keras_quasiattn.lab.training import RunFolder
@@ -289,4 +289,4 @@ def test_own_data_without_a_test_file_say_what_to_do():
     with pytest.raises(
         UserError, match=r"no split 'test': measure with --split validation, or .*data\.test=FILE"
     ):
-        chosen_examples(lambda: data, "test", None)
+        Task._chosen(types.SimpleNamespace(_data=data, _file=None), "test", None)  # type: ignore

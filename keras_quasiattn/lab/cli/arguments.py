@@ -15,7 +15,7 @@ from keras_quasiattn.files import check_writable
 from keras_quasiattn.lab import tasks
 from keras_quasiattn.lab.cli.loading import load
 from keras_quasiattn.lab.tasks.catalogue import MODELS, OPTIONS, chosen_options, usual_model
-from keras_quasiattn.lab.tasks.encoder_place import ENCODER, check_place, has_encoder
+from keras_quasiattn.lab.tasks.encoder_place import ENCODER, ENCODER_FILE, check_place
 from keras_quasiattn.lab.tasks.preset import SPLITS
 from keras_quasiattn.lab.training.config import POLICIES
 
@@ -248,8 +248,13 @@ def makes_task(
             "model": usual_model(described, chosen) if model is None else model,
         }
         options = chosen_options(task, described, **names, seed=seed, overrides=settings)
-        _require_files(options.data)
-        if "encoder" in options.model and not has_encoder(others.get("path")):
+        for name in (*SPLITS, "vectors"):  # before anything slow begins
+            given = options.data.get(name) or ""
+            for file in given.split(",") if not Path(given).exists() else ():
+                if not Path(file).exists():
+                    raise UserError(f"data.{name}: cannot read {file}: No such file or directory")
+        run = others.get("path")
+        if "encoder" in options.model and not (run and (run / ENCODER_FILE).is_file()):
             check_place(options.model["encoder"])
         load()
         made = tasks.get(task)(**names, seed=seed, data_dir=data_dir, overrides=settings)
@@ -322,13 +327,3 @@ def _confirm_download(made: "tasks.Task") -> None:
     raise UserError(
         f"no data are given: add --data FILE, or --preset {made.preset} to download {missing}"
     )
-
-
-def _require_files(options: Mapping[str, Any]) -> None:
-    """Raise an error for missing files before anything slow begins."""
-    for name in (*SPLITS, "vectors"):
-        given = options.get(name) or ""
-        if not Path(given).exists():
-            for file in given.split(","):
-                if not Path(file).exists():
-                    raise UserError(f"data.{name}: cannot read {file}: No such file or directory")

@@ -313,7 +313,12 @@ def train_tables(
     for table in tables:
         job = dataclasses.replace(like, policy=table.policy)
         plans.append(Plan(table, records[table.records], path_of, chosen, job))
-    times = _times(records)
+    seconds: dict[tuple[str, str, str], list[float]] = {}  # of recorded runs of a model on data
+    for row in itertools.chain(*records.values()):
+        if "seconds" in row:
+            key = row["task"], row["preset"], row["model"]
+            seconds.setdefault(key, []).append(row["seconds"])
+    times = {key: statistics.median(some) for key, some in seconds.items()}
     with Progress(progress) as shown:
         runs.mkdir(parents=True, exist_ok=True)
         Engine(
@@ -324,13 +329,3 @@ def train_tables(
             shown=shown,
         ).run()
     return {run.path.name: why for plan in plans for run, why in plan.failed.items()}
-
-
-def _times(records: Mapping[Path, Sequence[Record]]) -> dict[tuple[str, str, str], float]:
-    """Return the median time of recorded runs of a model on some data, in seconds."""
-    found: dict[tuple[str, str, str], list[float]] = {}
-    for row in itertools.chain(*records.values()):
-        if "seconds" in row:
-            key = row["task"], row["preset"], row["model"]
-            found.setdefault(key, []).append(row["seconds"])
-    return {key: statistics.median(seconds) for key, seconds in found.items()}

@@ -211,10 +211,6 @@ class Table:
         """The first metric, to which differences and verdicts refer."""
         return next(iter(self.figures.values()))
 
-    def figure_called(self, name: str) -> Figure:
-        """Return the metric of this name, as the table shows it."""
-        return next((one for one in self.figures.values() if one.name == name), Figure(name))
-
     def points(self) -> list[dict[str, Any]]:
         """Return the combinations of the grid, or one empty combination without a grid."""
         return [
@@ -456,10 +452,11 @@ class Plan:
 
     def chosen(self, row: Row) -> Point | None:
         """Return the best combination of the grid for a row; None while a run is missing."""
+        seed = self.table.first_seed
         failed = [
             point
-            for point, run in zip(self.table.points(), self._trials(row), strict=True)
-            if run in self.failed
+            for point in self.table.points()
+            if self._run(row, point, seed, "validation") in self.failed
         ]
         return self.table.chosen(self._with(row, {}), self._found, failed)
 
@@ -489,11 +486,6 @@ class Plan:
         known = (run for run in self._runs() if run.split == "validation" or run.seed in later)
         waiting = [row for row in self.rows if self.chosen(row) is None]
         return [run.row for run in known if self._is_missing(run)] + waiting * len(later)
-
-    def _trials(self, row: Row) -> list[Job]:
-        """Return the runs that choose from the grid."""
-        seed = self.table.first_seed
-        return [self._run(row, point, seed, "validation") for point in self.table.points()]
 
     def _runs(self) -> Iterator[Job]:
         """Yield every run whose options are known."""

@@ -234,7 +234,9 @@ class _Trial:
         """Return the metric on some data, and the scores of single examples if there are any."""
         metric = self.metric
         if metric is None:
-            metric = "accuracy" if _has_accuracy(model) else "loss"
+            # Keras creates the metrics in training.
+            known = [part for one in model.metrics for part in (one, *getattr(one, "metrics", ()))]
+            metric = "accuracy" if "accuracy" in {one.name for one in known} else "loss"
         if callable(metric) or metric == "accuracy":
             name = getattr(metric, "__name__", None) or getattr(metric, "name", "metric")
             self.figure = metric if isinstance(metric, str) else str(name)
@@ -252,9 +254,9 @@ class _Trial:
         named = dict(zip(("x", "y", "sample_weight"), parts, strict=False))
         figures = model.evaluate(**named, return_dict=True, verbose=0)
         if metric not in figures:
-            known = ", ".join(sorted(figures))
+            listed = ", ".join(sorted(figures))
             raise ValueError(
-                f"`metric` must be one of {known}, or a function. Received: {metric!r}"
+                f"`metric` must be one of {listed}, or a function. Received: {metric!r}"
             )
         if np.isnan(figures[metric]):
             raise FloatingPointError(_NAN)
@@ -273,12 +275,6 @@ def _copy(model: keras.Model, attention: str) -> keras.Model:
     copy = keras.models.clone_model(model)
     copy.set_weights(model.get_weights())
     return copy
-
-
-def _has_accuracy(model: keras.Model) -> bool:
-    # Keras creates the metrics in training.
-    metrics = [part for one in model.metrics for part in (one, *getattr(one, "metrics", ()))]
-    return "accuracy" in {one.name for one in metrics}
 
 
 def _accuracy_of(y: np.ndarray, output: np.ndarray) -> Callable[[Any, Any], Any]:

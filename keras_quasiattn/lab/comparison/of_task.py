@@ -146,8 +146,11 @@ class _Work:
             data_dir=task.data_dir,
             policy=table.policy,
             command=tuple(command),
-            assets=_written_assets(task, folder / "assets"),
+            assets=folder / "assets" if task.learns_only_assets else None,
         )
+        if task.learns_only_assets:  # so that no run learns them again
+            for name, content in task.assets().items():
+                write(folder / "assets" / name, content)
         self._plan = Plan(table, checked_records(table.records), self._path, like=self._like)
 
     def _path(self, row: Row, point: Point, seed: int) -> Path:
@@ -176,7 +179,6 @@ class _Work:
         jobs = [self._job("cost", row) for row in rows]
         if not self._simple:
             jobs.append(self._job("baselines", self._plan.rows[0], split=self._table.split))
-
         if jobs:
             self._shown.say(f"{self._table.title}: measuring costs")
         with self._shown.busy("measuring costs"):
@@ -281,13 +283,13 @@ class _Work:
                 path = self._plan.run_of(row, min(records)).path
                 jobs.append(self._job("examples", row, path=path, texts=(text,)))
 
-        def keep(job: Job, result: Any) -> None:
-            if isinstance(result, list) and result:
-                found[job.row.name] = result[0]
-
         with self._shown.busy("drawing the matrices"):
-            self._do(jobs, keep)
-        ordered = {row.name: found[row.name] for row in self._plan.rows if row.name in found}
+            self._do(jobs, lambda job, result: found.update({job.row.name: result}))
+        ordered = {
+            job.row.name: result[0]
+            for job in jobs
+            if isinstance(result := found.get(job.row.name), list) and result
+        }
         return [side_by_side(text, ordered)] if ordered else []
 
     def write(self, comparison: Comparison) -> None:
@@ -315,12 +317,3 @@ class _Work:
         link.unlink(missing_ok=True)
         link.symlink_to(run.path.relative_to(self._folder))
         link.replace(self._folder / "best")
-
-
-def _written_assets(task: Task, folder: Path) -> Path | None:
-    """Write the assets that the task learned from the data, so that no run learns them again."""
-    if not task.learns_only_assets:
-        return None
-    for name, content in task.assets().items():
-        write(folder / name, content)
-    return folder

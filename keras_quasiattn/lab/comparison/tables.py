@@ -221,7 +221,8 @@ def _chosen(table: Table, lines: Sequence[Line], recorded: Recorded) -> Iterator
     if not table.grid:
         return
     yield f"chosen by {table.choose} of validation data:"
-    figure = table.figure_called(table.choose)
+    shown = [figure for figure in table.figures.values() if figure.name == table.choose]
+    figure = [*shown, Figure(table.choose)][0]
     rows = []
     for line, point in itertools.product((one for one in lines if one.row.model), table.points()):
         runs = recorded.found.get(line.row.with_settings(point).key("validation"), {})

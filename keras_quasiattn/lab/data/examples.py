@@ -212,28 +212,16 @@ def texts_from_files(
     Warns:
         DataWarning: labels of the training file differ only in case or spaces.
     """
-    rows = {split: _rows(file, names) for split, file in files.items()}
-    given = {split: labels for split, (_, labels) in rows.items()}
-    classes, labels = number_labels(given, str(files["train"]))
-    splits = {split: LabelledTexts(texts, labels[split]) for split, (texts, _) in rows.items()}
-    return LabelledTextSet(classes, splits, files_version(files.values()))
+    return _classified(LabelledTexts, files, ("text",), names)
 
 
 def texts_from_file(
     file: str | Path, classes: Sequence[str], names: Mapping[str, str] | None = None
 ) -> LabelledTexts:
     """Read one file, as `texts_from_files` does, for a trained model with these classes."""
-    texts, labels = _rows(file, names)
-    return LabelledTexts(texts, numbers_of(labels, classes, "class of the model"))
-
-
-def _rows(
-    file: str | Path, names: Mapping[str, str] | None
-) -> tuple[np.ndarray, list[tuple[str, str]]]:
-    """Read the texts, and the place (for errors) and the label of each."""
-    rows = list(read_table(file, ("text", "label"), names=names))
-    labels = [(f"{file}, line {line}", row["label"]) for line, row in rows]
-    return text_array(row["text"].encode() for _, row in rows), labels
+    rows, _ = _labelled(file, ("text",), names)
+    labels = numbers_of(_labels(rows), classes, "class of the model")
+    return _examples(LabelledTexts, rows, ("text",), labels)
 
 
 def number_labels(
@@ -429,19 +417,16 @@ def pairs_from_files(
     Warns:
         DataWarning: as for `texts_from_files`.
     """
-    rows = {split: _labelled(file, names) for split, file in files.items()}
-    given = {split: _labels(kept) for split, (kept, _) in rows.items()}
-    classes, labels = number_labels(given, str(files["train"]))
-    found = {split: (_pairs(kept, labels[split]), lost) for split, (kept, lost) in rows.items()}
-    return _set_of(files, classes, found)
+    return _classified(TextPairs, files, ("first", "second"), names)
 
 
 def pairs_from_file(
     file: str | Path, classes: Sequence[str], names: Mapping[str, str] | None = None
 ) -> TextPairs:
     """Read one file, as `pairs_from_files` does, for a trained model with these classes."""
-    rows, _ = _labelled(file, names)
-    return _pairs(rows, numbers_of(_labels(rows), classes, "class of the model"))
+    rows, _ = _labelled(file, ("first", "second"), names)
+    labels = numbers_of(_labels(rows), classes, "class of the model")
+    return _examples(TextPairs, rows, ("first", "second"), labels)
 
 
 def ranked_pairs_from_files(
@@ -477,7 +462,8 @@ def ranked_pairs_from_files(
                 )
             groups.append((name, None if name is not None else question))
         labels = [int(row["label"]) for _, row in rows]
-        return _pairs(rows, labels, ("question", "candidate"), _numbers(groups)), 0
+        columns = ("question", "candidate")
+        return _examples(TextPairs, rows, columns, np.array(labels), _numbers(groups)), 0
 
     return _set_of(files, RELEVANCE, {split: read(file) for split, file in files.items()})
 
@@ -507,7 +493,7 @@ def pairs_from_click_log(
         labelled = (rates < _RARELY_CLICKED) | (rates > _OFTEN_CLICKED)
         if not labelled.any():
             raise UserError(f"{file} has no ctr below {_RARELY_CLICKED} or above {_OFTEN_CLICKED}")
-        pairs = _pairs(rows, rates > _OFTEN_CLICKED, ("query", "question"))
+        pairs = _examples(TextPairs, rows, ("query", "question"), rates > _OFTEN_CLICKED)
         return pairs.where(labelled), int((~labelled).sum())
 
     return _set_of(files, RELEVANCE, {split: read(file) for split, file in files.items()})
@@ -526,17 +512,38 @@ def _rate(place: str, text: str) -> float:
 def _set_of(
     files: Mapping[str, str | Path],
     classes: tuple[str, ...],
-    found: Mapping[str, tuple[TextPairs, int]],
-) -> LabelledTextSet[TextPairs]:
-    """Return the set of the pairs, and of the numbers of dropped rows, of each split."""
-    splits = {split: pairs for split, (pairs, _) in found.items()}
+    found: Mapping[str, tuple[Any, int]],
+) -> LabelledTextSet[Any]:
+    """Return the set of the examples, and of the numbers of dropped rows, of each split."""
+    splits = {split: examples for split, (examples, _) in found.items()}
     dropped = {split: number for split, (_, number) in found.items()}
     return LabelledTextSet(classes, splits, files_version(files.values()), dropped)
 
 
-def _labelled(file: str | Path, names: Mapping[str, str] | None) -> tuple[list[_Row], int]:
-    """Read the rows that have a label, and count the others."""
-    rows = _read(file, ("first", "second", "label"), names=names)
+def _classified(
+    kind: type,
+    files: Mapping[str, str | Path],
+    columns: Sequence[str],
+    names: Mapping[str, str] | None,
+) -> LabelledTextSet[Any]:
+    """Read examples with classes, the labels of the training file."""
+    rows = {split: _labelled(file, columns, names) for split, file in files.items()}
+    given = {split: _labels(kept) for split, (kept, _) in rows.items()}
+    classes, labels = number_labels(given, str(files["train"]))
+    found = {
+        split: (_examples(kind, kept, columns, labels[split]), lost)
+        for split, (kept, lost) in rows.items()
+    }
+    return _set_of(files, classes, found)
+
+
+def _labelled(
+    file: str | Path, columns: Sequence[str], names: Mapping[str, str] | None
+) -> tuple[list[_Row], int]:
+    """Read the rows that have a label, and count the other pairs."""
+    rows = _read(file, (*columns, "label"), names=names)
+    if len(columns) == 1:
+        return rows, 0
     kept = [(place, row) for place, row in rows if row["label"].strip() != NO_LABEL]
     if not kept:
         raise UserError(f"{file} has no labels: every row has {NO_LABEL!r}")
@@ -557,14 +564,12 @@ def _labels(rows: Sequence[_Row]) -> list[tuple[str, str]]:
     return [(place, row["label"]) for place, row in rows]
 
 
-def _pairs(
-    rows: Sequence[_Row],
-    labels: Sequence[int] | np.ndarray,
-    columns: Sequence[str] = ("first", "second"),
-    groups: np.ndarray | None = None,
-) -> TextPairs:
-    first, second = (text_array(row[column].encode() for _, row in rows) for column in columns)
-    return TextPairs(first, second, np.asarray(labels, np.int64), groups)
+def _examples(
+    kind: type, rows: Sequence[_Row], columns: Sequence[str], *numbers: np.ndarray
+) -> Any:
+    """Return examples of the rows' columns of texts, and of numbers such as labels."""
+    texts = (text_array(row[column].encode() for _, row in rows) for column in columns)
+    return kind(*texts, *(one.astype(np.int64) for one in numbers))
 
 
 def _numbers(names: Iterable[Hashable]) -> np.ndarray:
@@ -627,13 +632,12 @@ def parallel_from_files(files: Mapping[str, tuple[str | Path, str | Path]]) -> P
         UserError: a file cannot be read, the two files differ in their number of lines, or a split
             has no usable pair.
     """
-    read = {}
-    for split, (source, target) in files.items():
-        rows = [row for _, row in read_parallel({"source": source, "target": target})]
-        texts = (text_array(row[side].encode() for row in rows) for side in ("source", "target"))
-        read[split] = ParallelTexts(*texts)
-    sides = itertools.chain.from_iterable(files.values())
-    return _without_empty_texts(read, files_version(sides))
+    read, columns = {}, ("source", "target")
+    for split, sides in files.items():
+        rows = [("", row) for _, row in read_parallel(dict(zip(columns, sides, strict=True)))]
+        read[split] = _examples(ParallelTexts, rows, columns)
+    each = itertools.chain.from_iterable(files.values())
+    return _without_empty_texts(read, files_version(each))
 
 
 def without_long_pairs(

@@ -44,7 +44,13 @@ def prepare(
         Path(data_dir).mkdir(parents=True, exist_ok=True)
         with locked(Path(data_dir) / LOCK):
             builder = make_builder()
-            _require_network(builder)
+            # TFDS itself would try for minutes.
+            pending = pending_download(builder)
+            if pending and not _any_answers({_host_and_port(url) for url in builder.url_infos}):
+                raise UserError(
+                    f"cannot download {pending}: no answer within {_SECONDS:.0f} seconds; "
+                    "check the network, or use a file of your own"
+                )
             tfds.disable_progress_bar()
             # TFDS would print that all sizes are unknown.
             with contextlib.redirect_stdout(io.StringIO()):
@@ -82,16 +88,6 @@ def pending_download(builder: tfds.core.DatasetBuilder) -> str:
     mebibytes = sum(int(url.size) for url in urls.values()) / 2**20
     hosts = dict.fromkeys(urllib.parse.urlsplit(url).hostname for url in urls)
     return f"{builder.name} ({mebibytes:.1f} MiB from {', '.join(map(str, hosts))})"
-
-
-def _require_network(builder: tfds.core.DatasetBuilder) -> None:
-    """Raise an error if no host answers within seconds; TFDS itself would try for minutes."""
-    pending = pending_download(builder)
-    if pending and not _any_answers({_host_and_port(url) for url in builder.url_infos}):
-        raise UserError(
-            f"cannot download {pending}: no answer within {_SECONDS:.0f} seconds; "
-            "check the network, or use a file of your own"
-        )
 
 
 def _host_and_port(url: str) -> tuple[str, int]:

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, NamedTuple
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.extras import require
@@ -19,6 +19,7 @@ _FORMS = (".tsv", ".csv", ".txt", ".jsonl", ".parquet")
 _DELIMITERS = {".csv": ",;\t", ".txt": "\t;,"}
 
 _Fields = Iterator[tuple[int, list[str]]]  # the number of a row's last line, and the row's fields
+_Rows = Iterator[tuple[int, dict[str, str]]]  # and by column
 
 
 def read_table(
@@ -79,14 +80,13 @@ def read_table(
         our_names[name] = column
     columns = [names.get(column, column) for column in columns]
     optional = [names.get(column, column) for column in optional]
+    wanted = _Wanted(file, columns, optional, our_names)
     form = format_of(file, _FORMS)
     with open_text(file, newline="") as stream:
         if form == ".jsonl":
-            objects = read_objects(file, stream, columns)
-            rows = _typed_rows(file, objects, columns, optional, our_names)
+            rows = _typed_rows(wanted, read_objects(file, stream, columns))
         elif form == ".parquet":
-            objects = _parquet_rows(file, columns, optional, our_names)
-            rows = _typed_rows(file, objects, columns, optional, our_names)
+            rows = _typed_rows(wanted, _parquet_rows(wanted))
         else:
             if form is None:
                 raise UserError(
@@ -97,7 +97,7 @@ def read_table(
                 lines = _spreadsheet_fields(file, stream, _DELIMITERS[form], columns)
             else:
                 lines = _csv_fields(file, stream, "\t") if quoted else _tsv_fields(file, stream)
-            rows = _delimited_rows(file, lines, columns, optional, our_names)
+            rows = _delimited_rows(wanted, lines)
         for number, row in _at_least_one(file, rows):
             yield number, {our_names[column]: field for column, field in row.items()}
 
@@ -180,90 +180,84 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
-def _parquet_rows(
-    file: Path, columns: Sequence[str], optional: Sequence[str], our_names: Mapping[str, str]
-) -> Iterator[tuple[int, dict[str, Any]]]:
+class _Wanted(NamedTuple):
+    """The wanted columns, by their names in the file, and our name of each."""
+
+    file: Path
+    columns: Sequence[str]
+    optional: Sequence[str]
+    our_names: Mapping[str, str]
+
+    def check(self, place: str, header: Collection[str]) -> None:
+        """Raise an error if a column is missing."""
+        missing = [column for column in self.columns if column not in header]
+        if missing:
+            named = ",".join(f"{self.our_names[column]}=NAME" for column in missing)
+            raise UserError(
+                f"{place}: the columns are {_listed(header)}: {_listed(self.columns)} must be "
+                f"among them, or name yours, such as --columns {named}"
+            )
+
+    def once(self, place: str, header: Sequence[str]) -> list[str]:
+        """Return the wanted columns of a header, which must have each once."""
+        self.check(place, header)
+        found = [*self.columns, *(column for column in self.optional if column in header)]
+        for column in found:
+            if header.count(column) > 1:
+                raise UserError(
+                    f"{place}: {header.count(column)} columns are named {column!r}: "
+                    "which of them is meant? Rename the others"
+                )
+        return found
+
+
+def _parquet_rows(wanted: _Wanted) -> Iterator[tuple[int, dict[str, Any]]]:
     pyarrow = require("pyarrow", "tasks")  # TensorFlow Datasets brings it; slow to import
     files = require("pyarrow.parquet", "tasks")
 
     try:
-        parquet = files.ParquetFile(file)
-        names = parquet.schema_arrow.names
-        _check_columns(str(file), names, columns, our_names)
-        wanted = [*columns, *(column for column in optional if column in names)]
-        _check_once(str(file), names, wanted)
-        batches = parquet.iter_batches(columns=wanted)  # Python cannot represent every other column
+        parquet = files.ParquetFile(wanted.file)
+        columns = wanted.once(str(wanted.file), parquet.schema_arrow.names)
+        # Python cannot represent every other column.
+        batches = parquet.iter_batches(columns=columns)
         rows = itertools.chain.from_iterable(batch.to_pylist() for batch in batches)
         yield from enumerate(rows, 1)
     except (pyarrow.ArrowException, OSError) as error:
-        raise UserError(f"{file} is not a Parquet file: {str(error).splitlines()[0]}") from None
+        reason = str(error).splitlines()[0]
+        raise UserError(f"{wanted.file} is not a Parquet file: {reason}") from None
 
 
-def _typed_rows(
-    file: Path,
-    rows: Iterator[tuple[int, dict[str, Any]]],
-    columns: Sequence[str],
-    optional: Sequence[str],
-    our_names: Mapping[str, str],
-) -> Iterator[tuple[int, dict[str, str]]]:
+def _typed_rows(wanted: _Wanted, rows: Iterator[tuple[int, dict[str, Any]]]) -> _Rows:
     for number, row in rows:
-        _check_columns(f"{file}, line {number}", row, columns, our_names)
-        wanted = [*columns, *(column for column in optional if row.get(column) is not None)]
-        for column in wanted:
-            value = row[column]
+        place = f"{wanted.file}, line {number}"
+        wanted.check(place, row)
+        present = (column for column in wanted.optional if row.get(column) is not None)
+        chosen = {column: row[column] for column in (*wanted.columns, *present)}
+        for column, value in chosen.items():
             if not isinstance(value, str | int) or isinstance(value, bool):
                 raise UserError(
-                    f"{file}, line {number}: {column!r} is {json.dumps(value, default=str)}: "
+                    f"{place}: {column!r} is {json.dumps(value, default=str)}: "
                     "expected a text or an integer"
                 )
-        yield number, {column: str(row[column]) for column in wanted}
+        yield number, {column: str(value) for column, value in chosen.items()}
 
 
-def _delimited_rows(
-    file: Path,
-    lines: _Fields,
-    columns: Sequence[str],
-    optional: Sequence[str],
-    our_names: Mapping[str, str],
-) -> Iterator[tuple[int, dict[str, str]]]:
+def _delimited_rows(wanted: _Wanted, lines: _Fields) -> _Rows:
     _, header = next(lines, (1, []))
+    place = f"{wanted.file}, line"
     if any("\0" in name for name in header):
-        raise UserError(f"{file}, line 1: NUL characters; is it UTF-16? Save it as UTF-8")
-    _check_columns(f"{file}, line 1", header, columns, our_names)
-    wanted = [*columns, *(column for column in optional if column in header)]
-    _check_once(f"{file}, line 1", header, wanted)
-    places = {column: header.index(column) for column in wanted}
+        raise UserError(f"{place} 1: NUL characters; is it UTF-16? Save it as UTF-8")
+    places = {column: header.index(column) for column in wanted.once(f"{place} 1", header)}
     for number, fields in lines:
         # The CSV module writes a row of one empty text with quotes.
         if not fields or (not any(fields) and len(header) > 1):
             continue
         if len(fields) != len(header):
             raise UserError(
-                f"{file}, line {number}: {len(fields)} fields, expected {len(header)} "
+                f"{place} {number}: {len(fields)} fields, expected {len(header)} "
                 f"({_listed(header)})"
             )
-        yield number, {column: fields[place] for column, place in places.items()}
-
-
-def _check_columns(
-    place: str, header: Collection[str], columns: Sequence[str], our_names: Mapping[str, str]
-) -> None:
-    missing = [column for column in columns if column not in header]
-    if missing:
-        named = ",".join(f"{our_names[column]}=NAME" for column in missing)
-        raise UserError(
-            f"{place}: the columns are {_listed(header)}: {_listed(columns)} must be among them, "
-            f"or name yours, such as --columns {named}"
-        )
-
-
-def _check_once(place: str, header: Sequence[str], wanted: Sequence[str]) -> None:
-    for column in wanted:
-        if header.count(column) > 1:
-            raise UserError(
-                f"{place}: {header.count(column)} columns are named {column!r}: "
-                "which of them is meant? Rename the others"
-            )
+        yield number, {column: fields[at] for column, at in places.items()}
 
 
 def _spreadsheet_fields(

@@ -6,33 +6,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.data import LabelledTextSet
-
 _BATCH = 100
 
 
 FILE = "file"  # the split that `Task.use_file` makes
-
-
-def chosen_examples(
-    load: Callable[[], LabelledTextSet[Any]], split: str, limit: int | None, file: Any = None
-) -> Any:
-    """Return the first `limit` examples of a split of the data, or of the user's `file`."""
-    if limit is not None and limit < 1:
-        raise UserError(f"limit is {limit}: it must be at least 1, or none for all examples")
-    if split == FILE and file is not None:
-        return file.where(np.arange(len(file)) < (limit or len(file)))
-    data = load()
-    if split == "test" and split not in data.splits:
-        raise UserError(
-            "the data have no split 'test': "
-            "measure with --split validation, or train with data.test=FILE"
-        )
-    if split not in data.splits:
-        raise UserError.unknown("split", split, data.splits)
-    examples = data.splits[split]
-    return examples.where(np.arange(len(examples)) < (limit or len(examples)))
 
 
 def weights_of(examples: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:

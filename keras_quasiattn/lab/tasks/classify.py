@@ -1,6 +1,5 @@
 """Text classification: question types, review sentiment, news topics."""
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -25,7 +24,7 @@ from keras_quasiattn.lab.tasks.encoder import EncoderReading
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER
 from keras_quasiattn.lab.tasks.measured import Measured
 from keras_quasiattn.lab.tasks.preset import SPLITS
-from keras_quasiattn.lab.tasks.sources import Source, own_files
+from keras_quasiattn.lab.tasks.sources import Source, own_source
 from keras_quasiattn.metrics import attention_flops
 from keras_quasiattn.metrics.attention_flops import POOLINGS
 from keras_quasiattn.models import TextClassifier, TransformerClassifier
@@ -86,10 +85,7 @@ class Classify(ClassTask):
         "ag_news": _texts("ag_news_subset", _NEWS, ("title", "description")),
         "ag_news_part": _texts(AgNewsPart, _NEWS, published_rows=120_000),
         "letters": Source(example="b a f b c b", read=lambda _: counted_letters()),
-        "own": Source(
-            example="any text",
-            read=lambda options: texts_from_files(own_files(options), options["columns"]),
-        ),
+        "own": own_source("any text", texts_from_files),
     }
 
     def _read_file(self, file: str, columns: Mapping[str, str] | None) -> LabelledTexts:
@@ -114,11 +110,9 @@ class Classify(ClassTask):
             **options,
         )
 
-    def measure(
-        self, model: keras.Model, split: str = "test", limit: int | None = None
-    ) -> Measured:
+    def _measure(self, model: keras.Model, chosen: Any) -> Measured:
         """Return `classification_figures`, attention FLOPs and, with gates, `faithfulness`."""
-        chosen, answer_ids = self._chosen(split, limit), self._ids_function(model)
+        answer_ids = self._ids_function(model)
         answers = self._answers(answer_ids, [chosen.texts])
         probabilities = np.array([answer["probabilities"] for answer in answers])
         measured = self._classified(chosen, as_texts(chosen.texts), probabilities, "texts")
@@ -135,13 +129,13 @@ class Classify(ClassTask):
             )
             if opened is not None:
                 figures["density"] = sum(opened) / max(sum(lengths), 1)
-                figures |= faithfulness(answers, functools.partial(self._probabilities, answer_ids))
-        return measured._replace(figures=figures)
 
-    def _probabilities(self, answer_ids: Any, texts: list[list[str]]) -> np.ndarray:
-        """Return the class probabilities of texts that are given as tokens."""
-        tokens = tf.ragged.constant(texts, tf.string, ragged_rank=1)
-        return answer_ids(self.tokenizer.pad(tokens)[1])["probabilities"].numpy()
+                def probabilities_of(texts: list[list[str]]) -> np.ndarray:
+                    tokens = tf.ragged.constant(texts, tf.string, ragged_rank=1)
+                    return answer_ids(self.tokenizer.pad(tokens)[1])["probabilities"].numpy()
+
+                figures |= faithfulness(answers, probabilities_of)
+        return measured._replace(figures=figures)
 
     def _readable(self, row: Mapping[str, Any]) -> dict[str, Any]:
         length = int(np.sum(row["tokens"] != b""))

@@ -1,7 +1,6 @@
 """Pretrained encoders: how they are loaded, read texts, and are trained."""
 
 import dataclasses
-import functools
 import json
 import math
 import re
@@ -283,10 +282,12 @@ class EncoderClassifier(FunctionalModel):
             encoder = keras.saving.deserialize_keras_object(encoder)
         self._arguments["encoder"] = encoder
         ids = keras.Input((None,), dtype="int32", name="ids")
-        mask = is_real(ids)  # (B, L)
+        mask, own = is_real(ids), ids  # (B, L)
+        if padding_id:  # it and 0 change places
+            own = ops.where(mask, ops.where(ops.equal(ids, padding_id), 0, ids), padding_id)
         ends = ops.cast(ops.equal(ids, separator_id), "int32")
         inputs = {
-            "token_ids": _exchanged(ids, padding_id),
+            "token_ids": own,
             "padding_mask": ops.cast(mask, "int32"),
             # Also 1 at padding, which follows the last separator and is masked.
             "segment_ids": ops.minimum(ops.cumsum(ends, axis=1) - ends, 1),
@@ -314,14 +315,6 @@ class EncoderClassifier(FunctionalModel):
     def explain(self, ids: Tensor) -> dict[str, Tensor]:
         """Return the logits (B, num_classes) of ids (B, L)."""
         return {"logits": self(ops.cast(ids, "int32"), training=False)}
-
-
-def _exchanged(ids: Tensor, padding_id: int) -> Tensor:
-    """Swap 0 and the encoder's own padding id."""
-    if padding_id == 0:
-        return ids
-    own = ops.where(ops.equal(ids, padding_id), 0, ids)
-    return ops.where(ops.equal(ids, 0), padding_id, own)
 
 
 def _scaled(x: Tensor) -> Tensor:
@@ -559,20 +552,16 @@ class EncoderReading(VocabularyTask):
     def _most_tokens(self) -> int:
         return self.encoder.length - self._special
 
-    @property
-    def _positions(self) -> int:
-        """The most ids that the encoder itself can read."""
-        return self.encoder.config["max_sequence_length"]
-
     def remarks(self) -> list[str]:
         """Return a summary of the user's own data, and of what limits the encoder's inputs."""
         lines, most = super().remarks(), self.options.data["max_length"]
         if "train" in self.options.data and len(self.sides) > 1:
             lines.append(self._joined_lengths())
-        if most > self._positions:
+        positions = self.encoder.config["max_sequence_length"]
+        if most > positions:
             lines.append(
-                f"data.max_length is {most}, and the encoder has {self._positions} positions: it "
-                f"reads at most {self._positions} tokens"
+                f"data.max_length is {most}, and the encoder has {positions} positions: it "
+                f"reads at most {positions} tokens"
             )
         return lines
 
@@ -592,7 +581,7 @@ class EncoderReading(VocabularyTask):
     def _limit(self) -> tuple[str, int]:
         """Return what limits the ids of an input, and their number."""
         option, most = "model.length_quantile", self.options.data["max_length"]
-        if self.encoder.length == self._positions < most:
+        if self.encoder.length == self.encoder.config["max_sequence_length"] < most:
             option = "the encoder's positions"
         elif self.encoder.length == most:
             option = "data.max_length"
@@ -651,11 +640,8 @@ class EncoderReading(VocabularyTask):
             raise UserError(f"{file} is damaged: {error}") from error
         return pieces
 
-    @functools.cached_property
-    def tokenizer(self) -> Tokenizer:
-        """The encoder's tokenizer; call `prepare` or `read_assets` first."""
-        with tf.init_scope():  # so that it outlives the graph that first uses it
-            return self.encoder.tokenizer(self._vocabulary, self._merges)
+    def _make_tokenizer(self) -> Tokenizer:
+        return self.encoder.tokenizer(self._vocabulary, self._merges)
 
     def _inputs(self, *sides: tf.Tensor) -> dict[str, tf.Tensor]:
         multiple = self.options.data["length_multiple"]

@@ -29,11 +29,6 @@ _PLACES = (
 )
 
 
-def has_encoder(run: Path | None) -> bool:
-    """Return whether a run's folder holds its encoder already."""
-    return run is not None and (run / ENCODER_FILE).is_file()
-
-
 def check_place(place: str) -> None:
     """Reject a pretrained encoder that cannot be loaded from its place.
 
@@ -69,7 +64,9 @@ def check_place(place: str) -> None:
         for variable, below in _DOWNLOADS[scheme].items()
         if os.environ.get(variable)
     ]
-    if not _was_downloaded(name, next(iter(places), Path(_USUAL[scheme]))):
+    cache, last = next(iter(places), Path(_USUAL[scheme])), name.rstrip("/").split("/")[-1]
+    # A download that failed leaves folders without files.
+    if not any(any(one.rglob("config.json")) for one in cache.expanduser().rglob(f"*{last}")):
         raise UserError(
             f"the encoder {place!r}: {host} cannot be reached, and it was not downloaded before: "
             "name a folder, or try again with a network"
@@ -94,10 +91,3 @@ def _is_reachable(host: str, port: int) -> bool:
     asking.start()
     asking.join(_SECONDS)
     return connected.is_set()
-
-
-def _was_downloaded(name: str, cache: Path) -> bool:
-    """Return whether the folder of downloads has an encoder, not only what a failure left."""
-    last = name.rstrip("/").split("/")[-1]
-    found = cache.expanduser().rglob(f"*{last}")
-    return any(any(one.rglob("config.json")) for one in found)

@@ -123,15 +123,13 @@ class Mlu(DecodedTask):
         whole = examples.take(count - count % size)
         return evaluation_batches(whole, batch_size=size, encode=self._encode())
 
-    def measure(
-        self, model: keras.Model, split: str = "test", limit: int | None = None
-    ) -> Measured:
+    def _measure(self, model: keras.Model, chosen: Any) -> Measured:
         """Return the share of questions whose decoded answer is right, and the number of questions.
 
         `by_kind` has the same share for each kind of question: an operator, and one variable or
         two. Models learn one kind after the other.
         """
-        questions, references = self._rows(split, limit)
+        questions, references = chosen
         answers = self._answers(model, text_array(questions))
         right = np.array(  # (questions,)
             [one["answer"] == wanted for one, wanted in zip(answers, references, strict=True)]
@@ -149,9 +147,9 @@ class Mlu(DecodedTask):
 
     def texts(self, split: str, limit: int) -> list[str]:
         """Return the first `limit` questions of a split."""
-        return [question.decode() for question in self._rows(split, limit)[0]]
+        return [question.decode() for question in self._chosen(split, limit)[0]]
 
-    def _rows(self, split: str, limit: int | None) -> tuple[list[bytes], list[bytes]]:
+    def _chosen(self, split: str, limit: int | None) -> tuple[list[bytes], list[bytes]]:
         """Return the first `limit` questions of a split, and their answers."""
         if split not in SPLITS:
             raise UserError.unknown("split", split, SPLITS)

@@ -23,14 +23,11 @@ from keras_quasiattn.lab.tasks.encoder import EncoderReading
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER
 from keras_quasiattn.lab.tasks.measured import Measured
 from keras_quasiattn.lab.tasks.preset import SPLITS
-from keras_quasiattn.lab.tasks.sources import Source, own_files
+from keras_quasiattn.lab.tasks.sources import Source, own_source
 from keras_quasiattn.lab.tasks.vocabulary_task import VocabularyTask
 from keras_quasiattn.models import MixtureClassifier, PairClassifier, SiameseClassifier
 
 NULL = "[NULL]"  # no text has this token: cleanings drop or split off brackets
-_NETWORK_OPTIONS = (
-    *("units", "num_layers", "projection_dim", "dropout", "attention_dropout", "comparison"),
-)
 
 
 class PairTask(VocabularyTask):
@@ -82,11 +79,10 @@ class PairTask(VocabularyTask):
         if kind == "siamese":
             return SiameseClassifier(**sizes, interaction=interaction, **options)
         if kind == "mixture":
-            plain_count = options.pop("plain_components")
-            intra_count = options.pop("intra_components")
-            common = {name: options.pop(name) for name in _NETWORK_OPTIONS}
-            components: list[dict[str, Any]] = [{} for _ in range(plain_count)]
-            components += [{"intra_attention": True} for _ in range(intra_count)]
+            components: list[dict[str, Any]] = [{}] * options.pop("plain_components")
+            components += [{"intra_attention": True}] * options.pop("intra_components")
+            network = ("units", "num_layers", "projection_dim", "dropout", "attention_dropout")
+            common = {name: options.pop(name) for name in (*network, "comparison")}
             return MixtureClassifier(**sizes, components=components, common=common, **options)
         options, attention = attention_of(options)
         return PairClassifier(**sizes, **options, **attention)
@@ -180,14 +176,8 @@ class Pairs(PairTask, ClassTask):
         ),
         "quora_tsv": pair_source(_PARAPHRASE, config="quora"),
         "quora_part": pair_source(_PARAPHRASE, config="quora_part", published_rows=384_290),
-        "own": Source(
-            example="any text\tanother text",
-            read=lambda options: pairs_from_files(own_files(options), options["columns"]),
-        ),
-        "click_log": Source(
-            example="weather paris\tIs it cold in Paris?",
-            read=lambda options: pairs_from_click_log(own_files(options), options["columns"]),
-        ),
+        "own": own_source("any text\tanother text", pairs_from_files),
+        "click_log": own_source("weather paris\tIs it cold in Paris?", pairs_from_click_log),
     }
 
     def _read_file(self, file: str, columns: Mapping[str, str] | None) -> TextPairs:
@@ -195,11 +185,8 @@ class Pairs(PairTask, ClassTask):
             return pairs_from_click_log({FILE: file}, columns).splits[FILE]
         return pairs_from_file(file, self._classes, columns)
 
-    def measure(
-        self, model: keras.Model, split: str = "test", limit: int | None = None
-    ) -> Measured:
+    def _measure(self, model: keras.Model, chosen: Any) -> Measured:
         """Return `classification_figures`."""
-        chosen = self._chosen(split, limit)
         logits = self._outputs(model, chosen)
         probabilities = tf.nn.softmax(tf.constant(logits, tf.float64)).numpy()
         inputs = joined(chosen.first, chosen.second)

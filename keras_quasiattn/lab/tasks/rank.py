@@ -19,7 +19,7 @@ from keras_quasiattn.lab.tasks.pairs import (
     pair_source,
     split_input,
 )
-from keras_quasiattn.lab.tasks.sources import Source, own_files
+from keras_quasiattn.lab.tasks.sources import Source, own_source
 from keras_quasiattn.lab.tasks.task import ServingSignature
 from keras_quasiattn.metrics import (
     MeanAveragePrecision,
@@ -82,10 +82,7 @@ class Rank(PairTask):
         "trecqa_train": _corpus("trecqa"),
         "ubuntu_irc": _corpus("ubuntu_irc", _REPLIES),
         "ubuntu": _corpus("ubuntu_v2", _REPLIES),
-        "own": Source(
-            example=_ANSWERS,
-            read=lambda options: ranked_pairs_from_files(own_files(options), options["columns"]),
-        ),
+        "own": own_source(_ANSWERS, ranked_pairs_from_files),
     }
 
     def _load(self) -> tuple[Any, str]:
@@ -137,11 +134,8 @@ class Rank(PairTask):
             *(RecallAtK(k, **common, name=f"recall_at_{k}") for k in recall_at),
         ]
 
-    def measure(
-        self, model: keras.Model, split: str = "test", limit: int | None = None
-    ) -> Measured:
+    def _measure(self, model: keras.Model, chosen: Any) -> Measured:
         """Return MAP, MRR and recall at 1, 2 and 5 over questions; ties count against the model."""
-        chosen = self._chosen(split, limit)
         logits = self._outputs(model, chosen)
         ranked = self._ranked(chosen, logits)
         counts = {"questions": ranked.examples, "pairs": len(chosen)}

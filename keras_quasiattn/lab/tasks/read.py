@@ -1,7 +1,6 @@
 """Answers to questions as spans of given passages: SQuAD, Quasar-T, SearchQA."""
 
 import dataclasses
-import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -24,7 +23,6 @@ from keras_quasiattn.lab.tasks.measured import Measured, judge
 from keras_quasiattn.lab.tasks.pairs import first_and_others, one_by_one, split_input
 from keras_quasiattn.lab.tasks.preset import SPLITS
 from keras_quasiattn.lab.tasks.read_windows import (
-    Windows,
     all_windows,
     at,
     best_of_windows,
@@ -35,7 +33,7 @@ from keras_quasiattn.lab.tasks.read_windows import (
     split_words,
     words_in,
 )
-from keras_quasiattn.lab.tasks.sources import Source, own_files
+from keras_quasiattn.lab.tasks.sources import Source, own_source
 from keras_quasiattn.lab.tasks.task import ServingSignature, TokenizedTexts, plain_tokens
 from keras_quasiattn.lab.tasks.vocabulary_task import VocabularyTask
 from keras_quasiattn.lab.text import SPAN_CLEANINGS, SpanTokenizer
@@ -51,14 +49,9 @@ _ID_SIGNATURE = [
     tf.TensorSpec((None, None), tf.int32, name="question"),
     tf.TensorSpec((None, None, None), tf.int32, name="passages"),
 ]
-_READERS = {"attention_flow": AttentionFlowReader}  # the other models are DecaProp
-
-
 _EXAMPLE = (
     "When was the tower built?\tThe tower in Paris was built from 1887 to 1889. It is 330 m high."
 )
-
-
 _DROPPED = "training questions without their answer in the passage"
 
 
@@ -100,13 +93,10 @@ class Read(VocabularyTask):
         "quasar_t": _corpus(config="quasar_t_short"),
         "quasar_t_long": _corpus(config="quasar_t_long"),
         "search_qa": _corpus(config="search_qa"),
-        "own": Source(
-            example=_EXAMPLE,
-            read=lambda options: questions_from_files(own_files(options)),
-            dropped=_DROPPED,
-        ),
+        "own": own_source(_EXAMPLE, questions_from_files, dropped=_DROPPED),
     }
     tokenizers: ClassVar[tuple[str, ...]] = SPAN_CLEANINGS
+    word_tokenizer: ClassVar[type[SpanTokenizer]] = SpanTokenizer
     weighted_metrics: ClassVar[bool] = False  # the targets say which questions do not count
     least: ClassVar[Mapping[str, int]] = {
         **VocabularyTask.least,
@@ -152,19 +142,14 @@ class Read(VocabularyTask):
         train = self._data.splits["train"]
         return [*train.questions.tolist(), *dict.fromkeys(train.passages.tolist())]
 
-    @functools.cached_property
-    def tokenizer(self) -> SpanTokenizer:
-        """The tokenizer of the vocabulary; call `prepare` or `read_assets` first."""
-        with tf.init_scope():  # it must outlive the graph that first uses it
-            return SpanTokenizer(*self._of_words())
-
     def _limits(self) -> dict[str, tuple[str, int]]:
         # Passages are read window by window.
         return {"question": ("data.question_length", self.options.data["question_length"])}
 
     def _make_model(self, vocabulary_size: int, num_classes: int) -> keras.Model:
         options, attention = attention_of(self.options.model)
-        return _READERS.get(self.model, DecaProp)(vocabulary_size, **options, **attention)
+        reader = AttentionFlowReader if self.model == "attention_flow" else DecaProp
+        return reader(vocabulary_size, **options, **attention)
 
     def loss(self) -> keras.losses.Loss:
         """Return the cross-entropy of the start plus the cross-entropy of the end."""
@@ -213,10 +198,9 @@ class Read(VocabularyTask):
     def _question_words(self, questions: tf.Tensor) -> tf.Tensor:
         """Return the first `data.question_length` words (B, Q), padded with ""; Q is at least 1."""
         words = split_words(self.tokenizer, questions).cut(self.options.data["question_length"])
-        rows = Windows(tf.range(tf.size(questions)), tf.zeros_like(words.counts()))
         multiple = self.options.data["length_multiple"]
         longest = tf.reduce_max(tf.concat([words.counts(), [1]], axis=0))
-        return words_in(words, rows, -(-longest // multiple) * multiple)
+        return words_in(words, words.beginnings(), -(-longest // multiple) * multiple)
 
     def _inputs(self, passage: tf.Tensor, question: tf.Tensor) -> dict[str, tf.Tensor]:
         model = self.options.model
@@ -233,9 +217,7 @@ class Read(VocabularyTask):
         question = self._question_words(columns[0])
         words = split_words(self.tokenizer, columns[1]).cut(self.options.data["max_length"])
         longest = tf.maximum(tf.reduce_max(words.counts()), 1)
-        passage = words_in(
-            words, Windows(tf.range(len(texts)), tf.zeros_like(words.counts())), longest
-        )
+        passage = words_in(words, words.beginnings(), longest)
         inputs = {name: value.numpy() for name, value in self._inputs(passage, question).items()}
         tokens = {
             side: plain_tokens(tf.RaggedTensor.from_tensor(found, padding=""))
@@ -243,11 +225,8 @@ class Read(VocabularyTask):
         }
         return TokenizedTexts(inputs, tokens)
 
-    def measure(
-        self, model: keras.Model, split: str = "test", limit: int | None = None
-    ) -> Measured:
+    def _measure(self, model: keras.Model, chosen: Any) -> Measured:
         """Return exact match and F1 against each question's closest answer ("" for none)."""
-        chosen = self._chosen(split, limit)
         answer = self._answer_function(model)
         answers = in_batches(
             lambda question, passage: answer(question, passage[:, tf.newaxis]),  # (B,), (B, 1)

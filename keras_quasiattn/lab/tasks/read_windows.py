@@ -29,6 +29,10 @@ class Words(NamedTuple):
         """Return the number of words in each text, int32 (texts,)."""
         return tf.cast(self.tokens.row_lengths(), tf.int32)
 
+    def beginnings(self) -> "Windows":
+        """Return the window of each text that starts at its first word."""
+        return Windows(tf.range(self.tokens.nrows(tf.int32)), tf.zeros_like(self.counts()))
+
 
 class Windows(NamedTuple):
     """int32 (W,) each: the index of a window's text, and of its first word in that text."""

@@ -31,13 +31,13 @@ from keras_quasiattn.lab.data import (
 )
 from keras_quasiattn.lab.data.algolisp.problems import programs_from_file
 from keras_quasiattn.lab.tasks.attention_options import attention_of
-from keras_quasiattn.lab.tasks.batches import FILE, as_bytes, chosen_examples, counted, plain
+from keras_quasiattn.lab.tasks.batches import FILE, as_bytes, counted, plain
 from keras_quasiattn.lab.tasks.data_summary import summarize
 from keras_quasiattn.lab.tasks.decoded_task import TEXT, DecodedTask
 from keras_quasiattn.lab.tasks.measured import Measured, judge_texts
 from keras_quasiattn.lab.tasks.preset import SPLITS
 from keras_quasiattn.lab.tasks.sequence_presets import DECODING_OPTIONS
-from keras_quasiattn.lab.tasks.sources import Source, own_files
+from keras_quasiattn.lab.tasks.sources import Source, own_source
 from keras_quasiattn.lab.text import SentencePieceTokenizer, learn_sentence_pieces
 from keras_quasiattn.metrics import (
     SequenceAccuracy,
@@ -187,11 +187,8 @@ class SequenceTask(DecodedTask):
 
         return count
 
-    def measure(
-        self, model: keras.Model, split: str = "test", limit: int | None = None
-    ) -> Measured:
+    def _measure(self, model: keras.Model, chosen: Any) -> Measured:
         """Return the task's metrics, exact-match share, and perplexity per piece and per word."""
-        chosen = chosen_examples(lambda: self._data, split, limit, self._file)
         rows = self._answers(model, chosen.source)
         answers = [row["answer"] for row in rows]
         measured = self._measured(model, chosen)
@@ -363,9 +360,7 @@ class Programs(SequenceTask):
     figure: ClassVar[str] = "sequence_accuracy"
     shares: ClassVar[tuple[str, ...]] = ("sequence_accuracy", "program_accuracy")
     example: ClassVar[str] = "given an array of numbers a , find the largest value in a"
-    sources: ClassVar[Mapping[str, Source]] = {
-        "own": Source(example=example, read=lambda options: programs_from_files(own_files(options)))
-    }
+    sources: ClassVar[Mapping[str, Source]] = {"own": own_source(example, programs_from_files)}
 
     def _load(self) -> tuple[Any, str]:
         if self.preset in self.sources:

@@ -77,6 +77,20 @@ class Source:
         return self.builder(config=config, data_dir=data_dir)
 
 
+def own_source(example: str, read: Callable[..., LabelledTextSet[Any]], **more: Any) -> Source:
+    """Return the source of the user's own files.
+
+    `read` takes them by split and, if there is an option `columns`, the columns' names in them.
+    """
+
+    def read_own(options: Mapping[str, Any]) -> LabelledTextSet[Any]:
+        return read(
+            own_files(options), *(options[name] for name in ("columns",) if name in options)
+        )
+
+    return Source(example=example, read=read_own, **more)
+
+
 def own_files(options: Mapping[str, Any]) -> dict[str, str]:
     """Return the user's files by split, from a task's data options."""
     files = {split: options[split] for split in SPLITS if options[split]}

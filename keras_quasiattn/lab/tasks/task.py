@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.tasks.batches import FILE
 from keras_quasiattn.lab.tasks.catalogue import CATALOGUE, chosen_options
 from keras_quasiattn.lab.tasks.measured import (
     Measured,
@@ -405,7 +406,6 @@ class Task(abc.ABC):
         reason = f"task {self.name} makes its own data: measure a split of it"
         raise UserError(f"--data {file!r}: {reason}")
 
-    @abc.abstractmethod
     def measure(
         self, model: keras.Model, split: str = "test", limit: int | None = None
     ) -> Measured:
@@ -416,6 +416,33 @@ class Task(abc.ABC):
             split: split of the data to measure on.
             limit: number of examples to measure on; None takes them all.
         """
+        return self._measure(model, self._chosen(split, limit))
+
+    def _measure(self, model: keras.Model, chosen: Any) -> Measured:
+        """Return the metrics on some examples."""
+        raise NotImplementedError
+
+    def _chosen(self, split: str, limit: int | None) -> Any:
+        """Return the first `limit` examples, or all, of a split of the data or of a user's file."""
+        if limit is not None and limit < 1:
+            raise UserError(f"limit is {limit}: it must be at least 1, or none for all examples")
+        if split == FILE and self._file is not None:
+            examples = self._file
+        elif split in self._data.splits:
+            examples = self._data.splits[split]
+        elif split == "test":
+            raise UserError(
+                "the data have no split 'test': "
+                "measure with --split validation, or train with data.test=FILE"
+            )
+        else:
+            raise UserError.unknown("split", split, self._data.splits)
+        return examples.where(np.arange(len(examples)) < (limit or len(examples)))
+
+    @property
+    def _data(self) -> Any:
+        """The examples of all splits."""
+        return self._loaded[0]
 
     def evaluate(
         self, model: keras.Model, split: str = "test", limit: int | None = None

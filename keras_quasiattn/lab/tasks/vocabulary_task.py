@@ -14,14 +14,12 @@ from keras import ops
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.data import (
-    LabelledTextSet,
     evaluation_batches,
     fill_last_batch,
     training_batches,
 )
 from keras_quasiattn.lab.tasks.batches import (
     as_bytes,
-    chosen_examples,
     counted,
     in_batches,
     joined,
@@ -68,6 +66,7 @@ class VocabularyTask(Task):
     """
 
     tokenizers: ClassVar[tuple[str, ...]] = (*CLEANINGS, "subwords")
+    word_tokenizer: ClassVar[type[WordTokenizer]] = WordTokenizer
     sides: ClassVar[tuple[str, ...]] = ("text",)
     readings: ClassVar[Mapping[str, type]] = {}
     weighted_metrics: ClassVar[bool] = True
@@ -104,10 +103,6 @@ class VocabularyTask(Task):
         self._vectors: dict[str, np.ndarray] = {}
         self._text_version = TEXT_VERSION
         self._counts: Mapping[str, int] = {}  # of training words, in a new run with vectors
-
-    @property
-    def _data(self) -> LabelledTextSet[Any]:
-        return self._loaded[0]
 
     def _training_texts(self) -> list[bytes]:
         """Return every text of the training split, as often as it counts for the vocabulary."""
@@ -234,17 +229,17 @@ class VocabularyTask(Task):
         return read_vocabulary(vocabulary, str(file))
 
     @functools.cached_property
-    def tokenizer(self) -> VocabularyTokenizer:
+    def tokenizer(self) -> Any:
         """The tokenizer of the vocabulary; call `prepare` or `read_assets` first."""
         with tf.init_scope():  # it must outlive the graph that first uses it
-            if self.options.data["tokenizer"] == "subwords":
-                return SubwordTokenizer(self._vocabulary, self._text_version)
-            return WordTokenizer(*self._of_words())
+            return self._make_tokenizer()
 
-    def _of_words(self) -> tuple[Any, ...]:
-        """Return the arguments of a tokenizer of words."""
-        data = self.options.data
-        return self._vocabulary, data["tokenizer"], data["unknown_ids"], self._text_version
+    def _make_tokenizer(self) -> VocabularyTokenizer:
+        data, version = self.options.data, self._text_version
+        if data["tokenizer"] == "subwords":
+            return SubwordTokenizer(self._vocabulary, version)
+        arguments = self._vocabulary, data["tokenizer"], data["unknown_ids"], version
+        return self.word_tokenizer(*arguments)
 
     def build_model(self) -> keras.Model:
         """Return the model; its embedding starts with the word vectors, if there are any."""
@@ -439,9 +434,6 @@ class VocabularyTask(Task):
             return tf.cast(self._tokens(texts).row_lengths(), tf.int32)
 
         return count
-
-    def _chosen(self, split: str, limit: int | None) -> Any:
-        return chosen_examples(lambda: self._data, split, limit, self._file)
 
 
 @functools.cache

@@ -203,10 +203,13 @@ def result_row(folder: RunFolder, split: str, figures: Mapping[str, Any]) -> dic
         checkout.
     """
     task_config = folder.config["task_config"]
-    history = folder.history()
+    history, models = folder.history(), list[str]()
     assets = folder.manifest()
     for name in (CONFIG, folder.model_file.name):
         assets.pop(name, None)
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        models = [line for line in lines if line.startswith("model name")]
     return {
         "task": folder.config["task"],
         **{name: task_config[name] for name in ("preset", "model", "seed")},
@@ -220,7 +223,8 @@ def result_row(folder: RunFolder, split: str, figures: Mapping[str, Any]) -> dic
         **folder.noted,
         "versions": folder.config["versions"],
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-        "processor": _processor(),
+        # The model of the processor, if the system reports it.
+        "processor": models[0].partition(":")[2].strip() if models else platform.processor(),
         "commit": source_commit(),
         "assets": {name: digest[:16] for name, digest in assets.items()},
         "validation": [
@@ -234,15 +238,6 @@ def result_row(folder: RunFolder, split: str, figures: Mapping[str, Any]) -> dic
         "date": datetime.date.today().isoformat(),
         "command": folder.config["command"],
     }
-
-
-def _processor() -> str:
-    """Return the model of this machine's processor, if the system reports it."""
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor()
 
 
 def source_commit() -> str | None:

@@ -132,10 +132,6 @@ def _whole(number: float) -> int:
     return int(number)
 
 
-def _divide(left: float, right: float) -> float:
-    return left // right if type(left) is int else left / right
-
-
 def _power(base: float, exponent: float) -> Any:
     if type(base) is type(exponent) is int and base.bit_length() * exponent > 2 * MAX_INTEGER_BITS:
         if base in (-1, 0, 1):
@@ -177,11 +173,6 @@ def _element(sequence: Any, index: float) -> Any:
     return sequence[int(index)]
 
 
-def _slice(array: list, start: float, stop: float) -> list:
-    # A negative stop counts from the end; a negative start means 0.
-    return array[max(0, _whole(start)) : _whole(stop)]
-
-
 def _append(array: list, value: Any) -> list:
     _check_element(value)
     return [*array, value]
@@ -209,7 +200,8 @@ _DEFINITIONS: Final[dict[str, dict[str, Callable[..., Any]]]] = {
         "digits": lambda number: [int(digit) for digit in str(abs(number))],
     },
     "number, number": {
-        **{"+": operator.add, "-": operator.sub, "*": operator.mul, "/": _divide},
+        **{"+": operator.add, "-": operator.sub, "*": operator.mul},
+        "/": lambda left, right: left // right if type(left) is int else left / right,
         **{"%": operator.mod, "pow": _power, "range": _range},
         "min": lambda left, right: left if left <= right else right,
         "max": lambda left, right: right if left <= right else left,
@@ -236,7 +228,10 @@ _DEFINITIONS: Final[dict[str, dict[str, Callable[..., Any]]]] = {
         "is_sorted": lambda array: all(_LESS_OR_EQUAL(*pair) for pair in itertools.pairwise(array)),
     },
     "array, number": {"deref": _element, "int-deref": _element},
-    "array, number, number": {"slice": _slice},
+    # A negative stop counts from the end; a negative start means 0.
+    "array, number, number": {
+        "slice": lambda array, start, stop: array[max(0, _whole(start)) : _whole(stop)]
+    },
     "array, any": {
         "append": _append,
         "contains": lambda array, value: any(are_equal(one, value) for one in array),
