@@ -28,6 +28,12 @@ class UserError(Exception):
         hint = f" (did you mean {near[0]!r}?)" if near else ""
         return cls(f"unknown {kind} {name!r}{hint}: choose from {', '.join(names) or '(none)'}")
 
+    @classmethod
+    def check(cls, kind: str, name: str, known: Iterable[str]) -> None:
+        """Raise the error for an unknown name unless the name is known."""
+        if name not in known:
+            raise cls.unknown(kind, name, known)
+
 
 class FileError(UserError):
     """A file could not be read or written: the disk is full, say, or a permission is missing.

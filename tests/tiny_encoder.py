@@ -13,7 +13,7 @@ import tiny_pairs
 import tiny_texts
 
 from keras_quasiattn.lab.tasks import Task, get
-from keras_quasiattn.lab.text.byte_pair_tokenizer import byte_characters
+from keras_quasiattn.lab.text.encoder_tokenizers import byte_characters
 
 SPECIAL = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = [

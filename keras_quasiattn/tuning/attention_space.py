@@ -81,8 +81,7 @@ def _spaces(
     if not isinstance(wanted, Mapping):
         wanted = [wanted] if isinstance(wanted, str) else list(wanted)
     for name in wanted:
-        if name not in ATTENTIONS:
-            raise UserError.unknown("attention", name, ATTENTIONS)
+        UserError.check("attention", name, ATTENTIONS)
     if isinstance(wanted, Mapping):
         if search_options:
             raise UserError(
@@ -100,8 +99,7 @@ def _spaces(
     for name, space in wanted.items():
         known = ATTENTIONS[name](num_heads=1, key_dim=1).get_config()
         for option in space:
-            if option not in known:
-                raise UserError.unknown(f"option of {name}", option, known)
+            UserError.check(f"option of {name}", option, known)
         spaces[name] = {
             option: choices_of(f"{name}'s {option}", values) for option, values in space.items()
         }

@@ -5,7 +5,7 @@ import pytest
 import reading_reference as reference
 import tensorflow as tf
 
-from keras_quasiattn.lab.tasks.read_windows import (
+from keras_quasiattn.lab.tasks.read import (
     all_windows,
     best_of_windows,
     middle_windows,

@@ -4,7 +4,7 @@ import pytest
 import tiny_encoder
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.text.byte_pair_tokenizer import read_byte_pairs
+from keras_quasiattn.lab.text.encoder_tokenizers import read_byte_pairs
 
 
 def written(folder):

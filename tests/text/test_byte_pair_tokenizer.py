@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from test_encoder_tokenizer import generated, real, texts_to_read
 
-from keras_quasiattn.lab.text.byte_pair_tokenizer import BytePairTokenizer, byte_characters
+from keras_quasiattn.lab.text.encoder_tokenizers import BytePairTokenizer, byte_characters
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 ODD = [

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_quasiattn.lab.text.encoder_tokenizer import EncoderTokenizer
+from keras_quasiattn.lab.text.encoder_tokenizers import EncoderTokenizer
 
 ROOT = Path(__file__).parents[2]
 SPECIAL = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

@@ -46,11 +46,7 @@ _WIDEST = 80  # characters in a cell
 )
 @RUN
 @click.option(
-    "--to",
-    "place",
-    default="saved_models",
-    **OUTPUT_FOLDER,
-    help="Folder of all exported models.",
+    "--to", "place", default="saved_models", **OUTPUT_FOLDER, help="Folder of all exported models."
 )
 @click.option("--target", default="savedmodel", help="savedmodel, onnx, litert or openvino.")
 @click.option("--name", help="Name of the model; default: the run folder's name.")
@@ -173,7 +169,7 @@ def report(runs: tuple[Path, ...], target: Path, **options: Any) -> None:
     "quasiattn evaluate runs/mlu-coda --split validation --limit 1000\n"
     "quasiattn evaluate runs/mine --data new.csv --columns text=review\n"
     "quasiattn evaluate runs/mlu-coda --json\n"
-    "quasiattn evaluate runs/mlu-coda --record results/mlu.jsonl",
+    "quasiattn evaluate runs/mlu-coda --record results/mlu.jsonl"
 )
 @RUN
 @click.option(
@@ -190,9 +186,7 @@ def report(runs: tuple[Path, ...], target: Path, **options: Any) -> None:
 @click.option("--limit", type=COUNT, help="Number of examples; default: all.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 @click.option(
-    "--record",
-    **OUTPUT_FILE,
-    help="Add a row to this file of JSON lines, for a table of results.",
+    "--record", **OUTPUT_FILE, help="Add a row to this file of JSON lines, for a table of results."
 )
 @DATA_DIR
 def evaluate(
@@ -309,7 +303,7 @@ def _tables(reached: "Reached") -> str:
     "quasiattn predict runs/mine --data new.csv --columns text=review\n"
     "quasiattn predict runs/mine --data my-test.tsv --errors mistakes.jsonl\n"
     "quasiattn predict runs/multi30k 'Two dogs run.' --weights\n"
-    "quasiattn predict runs/snli $'A man plays a guitar.\\tA man makes music.'",
+    "quasiattn predict runs/snli $'A man plays a guitar.\\tA man makes music.'"
 )
 @RUN
 @click.argument("inputs", nargs=-1)
@@ -374,7 +368,7 @@ def predict(
 
 @cli.command(
     epilog="quasiattn show runs/trec 'What is the capital of Yugoslavia ?'\n"
-    "quasiattn show runs/trec - < texts.txt",
+    "quasiattn show runs/trec - < texts.txt"
 )
 @RUN
 @click.argument("inputs", nargs=-1, required=True)

@@ -118,8 +118,7 @@ def _checked(task: Task, attentions: Sequence[str]) -> list[str]:
                 "it out, and name attentions with --attention, or describe the runs in a TOML file"
             )
     for name in attentions:
-        if name not in ATTENTIONS:
-            raise UserError.unknown("attention", name, ATTENTIONS)
+        UserError.check("attention", name, ATTENTIONS)
     return list(dict.fromkeys([BASELINE, *attentions]))
 
 

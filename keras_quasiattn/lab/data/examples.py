@@ -510,9 +510,7 @@ def _rate(place: str, text: str) -> float:
 
 
 def _set_of(
-    files: Mapping[str, str | Path],
-    classes: tuple[str, ...],
-    found: Mapping[str, tuple[Any, int]],
+    files: Mapping[str, str | Path], classes: tuple[str, ...], found: Mapping[str, tuple[Any, int]]
 ) -> LabelledTextSet[Any]:
     """Return the set of the examples, and of the numbers of dropped rows, of each split."""
     splits = {split: examples for split, (examples, _) in found.items()}

@@ -68,8 +68,7 @@ def read_table(
     known = (*columns, *optional)
     our_names: dict[str, str] = {}
     for column in names:
-        if column not in known:
-            raise UserError.unknown("column", column, known)
+        UserError.check("column", column, known)
     for column in known:
         name = names.get(column, column)
         if name in our_names:

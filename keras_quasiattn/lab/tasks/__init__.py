@@ -48,7 +48,6 @@ def get(name: str) -> "type[Task]":
     Raises:
         UserError: there is no such task; the message lists the known names.
     """
-    if name not in _TASKS:
-        raise UserError.unknown("task", name, _TASKS)
+    UserError.check("task", name, _TASKS)
     module, _, attribute = _TASKS[name].partition(":")
     return getattr(require(module, "tasks"), attribute)

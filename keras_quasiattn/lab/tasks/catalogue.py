@@ -106,10 +106,8 @@ def chosen_options(
     overrides: Mapping[str, Any],
 ) -> Preset:
     """Return the options of a task for this preset and model, with the overrides applied."""
-    if preset not in task.presets:
-        raise UserError.unknown(f"preset of task {name}", preset, task.presets)
-    if model not in task.models:
-        raise UserError.unknown(f"model of task {name}", model, task.models)
+    UserError.check(f"preset of task {name}", preset, task.presets)
+    UserError.check(f"model of task {name}", model, task.models)
     if not 0 <= seed < 2**32:
         raise UserError(f"seed is {seed}: it must be at least 0 and below 2**32")
     usual = task.presets[preset].for_model(model)

@@ -18,13 +18,13 @@ from keras_quasiattn.lab.data import (
 from keras_quasiattn.lab.data.examples import texts_from_file
 from keras_quasiattn.lab.tasks.attention_options import attention_of
 from keras_quasiattn.lab.tasks.batches import as_texts, plain
-from keras_quasiattn.lab.tasks.class_task import ClassTask
 from keras_quasiattn.lab.tasks.classify_presets import TEXT_CLASSIFIERS
 from keras_quasiattn.lab.tasks.encoder import EncoderReading
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER
 from keras_quasiattn.lab.tasks.measured import Measured
 from keras_quasiattn.lab.tasks.preset import SPLITS
 from keras_quasiattn.lab.tasks.sources import Source, own_source
+from keras_quasiattn.lab.tasks.vocabulary_task import ClassTask
 from keras_quasiattn.metrics import attention_flops
 from keras_quasiattn.metrics.attention_flops import POOLINGS
 from keras_quasiattn.models import TextClassifier, TransformerClassifier

@@ -24,8 +24,11 @@ from keras_quasiattn.lab.tasks.baselines import regression
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER_FILE, check_place
 from keras_quasiattn.lab.tasks.task import TokenizedTexts
 from keras_quasiattn.lab.tasks.vocabulary_task import VOCABULARY_FILE, VocabularyTask
-from keras_quasiattn.lab.text.byte_pair_tokenizer import BytePairTokenizer, read_byte_pairs
-from keras_quasiattn.lab.text.encoder_tokenizer import EncoderTokenizer
+from keras_quasiattn.lab.text.encoder_tokenizers import (
+    BytePairTokenizer,
+    EncoderTokenizer,
+    read_byte_pairs,
+)
 from keras_quasiattn.layers import MaskedPooling
 from keras_quasiattn.models import swap_attention
 from keras_quasiattn.models.blend_attention import BlendAttention, blends
@@ -496,8 +499,7 @@ class EncoderReading(VocabularyTask):
         ):
             if not holds:
                 raise UserError(f"model.{name} is {options[name]!r}: it must be {right}")
-        if options["attention_start"] not in STARTS:
-            raise UserError.unknown("model.attention_start", options["attention_start"], STARTS)
+        UserError.check("model.attention_start", options["attention_start"], STARTS)
         self._encoder: Encoder | None = None
         self._pieces: list[str] = []  # the encoder's vocabulary
         self._merges: list[str] = []  # of pieces, in the vocabulary of a RoBERTa

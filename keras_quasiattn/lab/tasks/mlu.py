@@ -20,8 +20,8 @@ from keras_quasiattn.lab.data import (
 )
 from keras_quasiattn.lab.data.examples import text_array
 from keras_quasiattn.lab.tasks.attention_options import attention_of
-from keras_quasiattn.lab.tasks.decoded_task import DecodedTask
 from keras_quasiattn.lab.tasks.measured import Measured, judge_texts
+from keras_quasiattn.lab.tasks.sequence_task import DecodedTask
 from keras_quasiattn.lab.tasks.task import TokenizedTexts
 from keras_quasiattn.lab.text import ByteTokenizer
 from keras_quasiattn.metrics import SequenceAccuracy
@@ -151,8 +151,7 @@ class Mlu(DecodedTask):
 
     def _chosen(self, split: str, limit: int | None) -> tuple[list[bytes], list[bytes]]:
         """Return the first `limit` questions of a split, and their answers."""
-        if split not in SPLITS:
-            raise UserError.unknown("split", split, SPLITS)
+        UserError.check("split", split, SPLITS)
         if limit is not None and limit < 1:
             raise UserError(f"limit is {limit}: it must be at least 1, or none for all questions")
         rows = list(self._examples(split).take(limit or -1).as_numpy_iterator())

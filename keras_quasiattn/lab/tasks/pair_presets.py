@@ -78,12 +78,7 @@ _MODELS: Mapping[str, Mapping[str, Any]] = {
     "siamese_none": _SIAMESE,
     # One sequence needs no null token, and its vectors keep the length that the encoder gives them.
     # With dropout, the means of two texts would differ by chance: docs/guides/encoders.md.
-    ENCODER: {
-        **ENCODER_OPTIONS,
-        "dropout": 0.0,
-        "data.null_token": False,
-        "data.unit_norm": False,
-    },
+    ENCODER: {**ENCODER_OPTIONS, "dropout": 0.0, "data.null_token": False, "data.unit_norm": False},
 }
 _UNUSED = {ENCODER: (*ENCODER_UNUSED, "null_token", "unit_norm")}
 # By log-probability, a mixture would rank like the mean of its components.

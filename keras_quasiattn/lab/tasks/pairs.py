@@ -18,13 +18,12 @@ from keras_quasiattn.lab.data import (
 from keras_quasiattn.lab.data.examples import pairs_from_file
 from keras_quasiattn.lab.tasks.attention_options import attention_of
 from keras_quasiattn.lab.tasks.batches import FILE, as_bytes, joined, plain
-from keras_quasiattn.lab.tasks.class_task import ClassTask
 from keras_quasiattn.lab.tasks.encoder import EncoderReading
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER
 from keras_quasiattn.lab.tasks.measured import Measured
 from keras_quasiattn.lab.tasks.preset import SPLITS
 from keras_quasiattn.lab.tasks.sources import Source, own_source
-from keras_quasiattn.lab.tasks.vocabulary_task import VocabularyTask
+from keras_quasiattn.lab.tasks.vocabulary_task import ClassTask, VocabularyTask
 from keras_quasiattn.models import MixtureClassifier, PairClassifier, SiameseClassifier
 
 NULL = "[NULL]"  # no text has this token: cleanings drop or split off brackets

@@ -87,8 +87,7 @@ class Rank(PairTask):
 
     def _load(self) -> tuple[Any, str]:
         questions = self.options.data["questions"]
-        if questions not in QUESTIONS:
-            raise UserError.unknown("data.questions", questions, QUESTIONS)
+        UserError.check("data.questions", questions, QUESTIONS)
         data, note = super()._load()
         for split, pairs in data.splits.items():
             _check_counts(pairs, self.options.data.get(split) or f"the split {split}", questions)

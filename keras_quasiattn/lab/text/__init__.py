@@ -3,9 +3,7 @@
 from keras_quasiattn.extras import needs
 
 with needs("tasks"):
-    from keras_quasiattn.lab.text.byte_pair_tokenizer import BytePairTokenizer
-    from keras_quasiattn.lab.text.cleaning import CLEANINGS, TEXT_VERSION
-    from keras_quasiattn.lab.text.encoder_tokenizer import EncoderTokenizer
+    from keras_quasiattn.lab.text.encoder_tokenizers import BytePairTokenizer, EncoderTokenizer
     from keras_quasiattn.lab.text.open_text import open_text
     from keras_quasiattn.lab.text.sequence_tokenizers import (
         ByteTokenizer,
@@ -13,7 +11,9 @@ with needs("tasks"):
         learn_sentence_pieces,
     )
     from keras_quasiattn.lab.text.vocabulary_tokenizers import (
+        CLEANINGS,
         SPAN_CLEANINGS,
+        TEXT_VERSION,
         SpanTokenizer,
         SubwordTokenizer,
         VocabularyTokenizer,

@@ -48,12 +48,7 @@ class AttentionSummaries(keras.callbacks.Callback):
     """
 
     def __init__(
-        self,
-        folder: str | Path,
-        inputs: Any,
-        *,
-        steps_per_epoch: int | None = None,
-        start: int = 0,
+        self, folder: str | Path, inputs: Any, *, steps_per_epoch: int | None = None, start: int = 0
     ) -> None:
         super().__init__()
         self.folder = Path(folder)

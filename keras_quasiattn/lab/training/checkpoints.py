@@ -32,8 +32,7 @@ def judged_by(settings: TrainingSettings) -> tuple[str, str]:
 def check_selection(task: Task) -> None:
     """Check that `training.select` names a metric that the history will contain."""
     figures = ["last", "loss", *(metric.name for metric in task.metrics())]
-    if task.options.training.select not in figures:
-        raise UserError.unknown("training.select", task.options.training.select, figures)
+    UserError.check("training.select", task.options.training.select, figures)
 
 
 def candidates(rows: Rows) -> list[Mapping[str, Any]]:

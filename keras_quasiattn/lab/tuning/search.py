@@ -90,8 +90,7 @@ def search(
     Source: Li et al. 2018, "Hyperband"; Snoek et al. 2012, "Practical Bayesian Optimization".
     """
     path, settings = Path(path), task.options.training
-    if method not in METHODS:
-        raise UserError.unknown("method", method, METHODS)
+    UserError.check("method", method, METHODS)
     if trials < 1:
         raise UserError(f"the number of trials is {trials}: it must be at least 1")
     if folds < 1:
@@ -109,8 +108,7 @@ def search(
             f"Hyperband needs 1, because its trials are short"
         )
     for name in space.get("model.attention", ()):
-        if name not in ATTENTIONS:
-            raise UserError.unknown("attention", name, ATTENTIONS)
+        UserError.check("attention", name, ATTENTIONS)
     for option in space:
         whole = ".".join(option.split(".")[:2])  # an option, or the dictionary of an entry
         if option not in known and not isinstance(known.get(whole), Mapping):
