@@ -219,10 +219,12 @@ def makes_task(
             assignments("--set", others.pop("overrides"), "training.steps=3000")
         )
         data, source, target = (others.pop(one) for one in ("data", "source", "target"))
-        files = {
-            "train": _files_of(data, source, target),
-            **{split: others.pop(split) for split in ("validation", "test")},
-        }
+        if source is not None or target is not None:
+            if data is not None or source is None or target is None:
+                together = "give --source FILE and --target FILE together"
+                raise UserError(f"{together}, and not with --data")
+            data = f"{source},{target}"  # as the data options take two files
+        files = {"train": data, **{split: others.pop(split) for split in ("validation", "test")}}
         own = {f"data.{split}": str(file) for split, file in files.items() if file is not None}
         if own:
             option, file = next(iter(own.items()))
@@ -240,7 +242,12 @@ def makes_task(
             settings["model.encoder"] = encoder
         chosen = next(iter(described.presets)) if preset is None else preset
         if columns is not None and chosen in described.presets:
-            _require_columns(task, chosen, columns)
+            able = [name for name, one in described.presets.items() if "columns" in one.data]
+            if chosen not in able:
+                raise UserError(
+                    f"--columns {columns!r}: the preset {chosen!r} of task {task} reads no table "
+                    f"of yours; presets that read one: {', '.join(able) or 'none'}"
+                )
         names = {
             "preset": chosen,
             "model": usual_model(described, chosen) if model is None else model,
@@ -278,15 +285,6 @@ def _encoder_model(task: str, model: str | None) -> str:
     return ENCODER
 
 
-def _files_of(data: Path | None, source: Path | None, target: Path | None) -> Path | None:
-    """Return the user's file, or two joined by a comma as the data options take them, or None."""
-    if source is None and target is None:
-        return data
-    if data is not None or source is None or target is None:
-        raise UserError("give --source FILE and --target FILE together, and not with --data")
-    return Path(f"{source},{target}")
-
-
 def _own_data_preset(
     task: str, preset: str | None, own: dict[str, str], settings: dict[str, Any], given: str
 ) -> str:
@@ -300,17 +298,6 @@ def _own_data_preset(
     if training not in own and training not in settings:
         raise UserError(f"{given} is of no use without a file to train on: add --data FILE")
     return needed
-
-
-def _require_columns(task: str, preset: str, columns: str) -> None:
-    """Raise an error if the data of a preset have no columns to name."""
-    presets = tasks.describe(task).presets
-    if "columns" not in presets[preset].data:
-        able = [name for name, one in presets.items() if "columns" in one.data]
-        raise UserError(
-            f"--columns {columns!r}: the preset {preset!r} of task {task} reads no table of yours; "
-            f"presets that read one: {', '.join(able) or 'none'}"
-        )
 
 
 def _confirm_download(made: "tasks.Task") -> None:

@@ -106,19 +106,14 @@ def list_tasks(
     elif preset or model:
         raise UserError("--preset and --model need a task: quasiattn tasks TASK")
     else:
-        _write_all(formatter)
+        for name in tasks.available():
+            entry = tasks.describe(name)
+            formatter.write_text(f"{name}: {entry.summary}")
+            with formatter.indentation():
+                listed = (("models", entry.models), ("presets", entry.presets))
+                formatter.write_dl([(kind, ", ".join(some)) for kind, some in listed])
+        formatter.write("quasiattn tasks TASK explains them, and lists the options.\n")
     click.echo(formatter.getvalue().rstrip("\n"))
-
-
-def _write_all(formatter: click.HelpFormatter) -> None:
-    for name in tasks.available():
-        task = tasks.describe(name)
-        formatter.write_text(f"{name}: {task.summary}")
-        with formatter.indentation():
-            formatter.write_dl(
-                [("models", ", ".join(task.models)), ("presets", ", ".join(task.presets))]
-            )
-    formatter.write("quasiattn tasks TASK explains them, and lists the options.\n")
 
 
 def _write_one(

@@ -243,7 +243,14 @@ def evaluate(
     if record is not None:
         training.append_result(record, training.result_row(folder, name, figures))
     if as_json:
-        whole = {"run": str(run), "split": name, **figures, "intervals": _intervals(reached)}
+        models = {"": measured, **{f"{name}_": one for name, one in baselines.items()}}
+        intervals = {
+            f"{prefix}{figure}": list(interval)
+            for prefix, one in models.items()
+            for figure in one.figures
+            if (interval := reached.interval(one, figure))
+        }
+        whole = {"run": str(run), "split": name, **figures, "intervals": intervals}
         click.echo(json.dumps({**whole, **folder.noted}))
     else:
         click.echo(_tables(reached))
@@ -269,17 +276,6 @@ def _baselines(
             raise
         click.echo(f"no baselines to compare with: {error}", err=True)
         return {}
-
-
-def _intervals(reached: "Reached") -> dict[str, list[float]]:
-    """Return the 95% intervals by the names of the figures."""
-    models = {"": reached.measured, **{f"{name}_": one for name, one in reached.baselines.items()}}
-    return {
-        f"{prefix}{figure}": list(interval)
-        for prefix, measured in models.items()
-        for figure in measured.figures
-        if (interval := reached.interval(measured, figure))
-    }
 
 
 def _tables(reached: "Reached") -> str:
@@ -361,7 +357,10 @@ def predict(
         answers = [{name: one[name] for name in made.answer_names} for one in answers]
     answers = [_judged(one, label) for one, (_, label) in zip(answers, rows, strict=True)]
     if errors is not None:
-        _write_errors(errors, answers)
+        judged = [answer for answer in answers if "right" in answer]
+        wrong = [answer for answer in judged if not answer["right"]]
+        write_json_lines(errors, sorted(wrong, key=lambda one: -max(one["probabilities"])))
+        click.echo(f"{len(wrong)} of {len(judged)} answers are wrong: see {errors}", err=True)
     for answer in answers:
         click.echo(json.dumps(answer))
 
@@ -435,13 +434,3 @@ def _judged(answer: dict[str, Any], label: str | None) -> dict[str, Any]:
     if not expected or (expected == NO_LABEL and NO_LABEL not in answer["classes"]):
         return answer
     return {**answer, "expected": expected, "right": answer["label"] == expected}
-
-
-def _write_errors(file: Path, answers: list[dict[str, Any]]) -> None:
-    judged = [answer for answer in answers if "right" in answer]
-    wrong = sorted(
-        (answer for answer in judged if not answer["right"]),
-        key=lambda answer: -max(answer["probabilities"]),
-    )
-    write_json_lines(file, wrong)
-    click.echo(f"{len(wrong)} of {len(judged)} answers are wrong: see {file}", err=True)

@@ -19,9 +19,6 @@ def split_reader(builder: tfds.core.DatasetBuilder, split: str) -> ExamplesFrom:
 
     TFDS opens the right file at the right record, so the last example is reached as fast as the
     first; `dataset.skip` would parse every example that it skips.
-
-    Returns:
-        A function from the index of the first wanted example to a dataset that starts there.
     """
     # TFDS's automatic cache would read from the first example.
     config = tfds.ReadConfig(try_autocache=False)

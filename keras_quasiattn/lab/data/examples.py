@@ -107,8 +107,8 @@ class LabelledTextSet(Generic[AnyExamples]):
         """Return the set with a validation split, taken from the training split if there is none.
 
         Only a hash of the text (the first text of a pair) decides which examples are held out.
-        Equal texts therefore stay together, the seed has no effect, and adding texts to the file
-        does not move others.
+        Equal texts therefore stay together, the seed has no effect, and added texts do not move
+        others.
 
         Args:
             share: share of the training texts to hold out, in (0, 1).
@@ -168,14 +168,7 @@ def texts_from_tfds(
     label_key: str,
     splits: Sequence[str],
 ) -> LabelledTextSet[LabelledTexts]:
-    """Read the splits of a prepared TFDS builder.
-
-    Args:
-        builder: a builder whose data are prepared.
-        text_keys: the features that form the text; a space joins them.
-        label_key: the feature of the class.
-        splits: names of the splits.
-    """
+    """Read splits of a prepared TFDS builder; spaces join the features that form a text."""
     read = {}
     for split in splits:
         *parts, labels = columns_from_tfds(builder, split, (*text_keys, label_key))
@@ -369,16 +362,9 @@ def pairs_from_tfds(
 
     `PairCorpus` uses the default keys, and `question_id` in corpora to rank. In TFDS, `snli`,
     `multi_nli` and `sci_tail` have `premise` and `hypothesis`, and `glue/qqp` has `question1` and
-    `question2`.
-
-    Args:
-        builder: a builder whose data are prepared.
-        splits: the builder's split for each split of the set, such as
-            {"validation": "validation_matched"}.
-        first_key: the feature with the first text.
-        second_key: the feature with the second text.
-        label_key: the feature with the class.
-        question_key: the feature that identifies the question of pairs to rank.
+    `question2`. `splits` has the builder's split for each split of the set, such as {"validation":
+    "validation_matched"}; the keys are features, and `question_key` identifies the question of
+    pairs to rank.
 
     Raises:
         UserError: a split has no gold label.
@@ -597,12 +583,8 @@ def parallel_from_tfds(
 ) -> ParallelTextSet:
     """Read the splits of a prepared TFDS builder; drop and count pairs in which a text is empty.
 
-    Args:
-        builder: a builder whose data are prepared: `ParallelCorpus`, or a TFDS builder with one
-            feature per language, such as `ted_hrlr_translate/pt_to_en`.
-        splits: the builder's split for each split of the set.
-        source: the language to translate from.
-        target: the language to translate into.
+    The builder is `ParallelCorpus`, or has one feature per language, such as
+    `ted_hrlr_translate/pt_to_en`. `splits` has its split for each split of the set.
 
     Raises:
         UserError: the builder lacks one of the languages, or a split has no usable pair.
@@ -622,9 +604,8 @@ def parallel_from_tfds(
 def parallel_from_files(files: Mapping[str, tuple[str | Path, str | Path]]) -> ParallelTextSet:
     """Read the user's files of one text per line; drop and count pairs in which a text is empty.
 
-    Args:
-        files: by split, the file of source texts and the file of target texts; each may be
-            compressed (.gz, .xz).
+    `files` has, by split, the file of source texts and the file of target texts; each may be
+    compressed (.gz, .xz).
 
     Raises:
         UserError: a file cannot be read, the two files differ in their number of lines, or a split
@@ -641,13 +622,7 @@ def parallel_from_files(files: Mapping[str, tuple[str | Path, str | Path]]) -> P
 def without_long_pairs(
     texts: ParallelTextSet, source_lengths: np.ndarray, target_lengths: np.ndarray, limit: int
 ) -> ParallelTextSet:
-    """Remove the training pairs in which a text is too long; leave the other splits as they are.
-
-    Args:
-        texts: the set; the result's `dropped` includes the removed pairs.
-        source_lengths: number of tokens of each source text of the training split.
-        target_lengths: the same of target texts.
-        limit: maximum number of tokens in a text.
+    """Remove the training pairs in which a text has more than `limit` tokens, and count them.
 
     Raises:
         UserError: every training pair is too long.

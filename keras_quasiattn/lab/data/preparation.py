@@ -23,17 +23,11 @@ _PORTS = {"http": 80, "https": 443, "ftp": 21}
 def prepare(
     make_builder: Callable[[], tfds.core.DatasetBuilder], data_dir: str | Path
 ) -> tfds.core.DatasetBuilder:
-    """Write a TFDS builder's data if they are missing, either completely or not at all.
+    """Write a TFDS builder's data if they are missing, either completely or not at all; return it.
 
     If several processes need the same data at once, one of them writes and the others wait.
-
-    Args:
-        make_builder: creates the builder. `prepare` calls it again when no other process is
-            writing, because a builder inspects the disk at creation.
-        data_dir: the folder in which the builder keeps its data.
-
-    Returns:
-        The builder, with its data prepared.
+    `make_builder` is called again when no other process is writing, because a builder inspects the
+    disk at creation; it keeps its data in `data_dir`.
 
     Raises:
         UserError: the folder cannot be written, the disk is full, or the data cannot be downloaded.

@@ -103,11 +103,8 @@ def questions_from_tfds(
 ) -> LabelledTextSet[ReadingTexts]:
     """Read the splits of a prepared TFDS builder, `QuestionCorpus` or TFDS's own `squad`.
 
-    Training questions whose passage contains no answer are dropped and counted.
-
-    Args:
-        builder: a builder whose data are prepared.
-        splits: the builder's split for each split of the set, such as {"test": "validation"}.
+    Training questions whose passage contains no answer are dropped and counted. `splits` has the
+    builder's split for each split of the set, such as {"test": "validation"}.
 
     Raises:
         UserError: no training passage contains its answer.

@@ -5,12 +5,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import keras
-
-from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.tasks.measured import Judged, Measured
 from keras_quasiattn.lab.tasks.task import Task
-from keras_quasiattn.lab.training import RunFolder
 from keras_quasiattn.metrics.intervals import bootstrap, wilson
 from keras_quasiattn.report.page_writer import Cell, Section
 
@@ -56,18 +52,6 @@ class Reached:
         interval = self.interval(measured, figure)
         text = number_text(measured.figures[figure])
         return f"{text} ({' to '.join(map(number_text, interval))})" if interval else text
-
-
-def measure_run(
-    name: str, folder: RunFolder, task: Task, model: keras.Model, split: str, limit: int
-) -> Reached:
-    """Measure a run and the baselines on local data; nothing is downloaded or generated."""
-    if missing := task.missing_data():
-        raise UserError(missing)
-    task.prepare()
-    folder.require_same_data(task)
-    measured = task.measure(model, split, limit)
-    return Reached(name, task, split, measured, task.measure_baselines(split, limit))
 
 
 def chosen_answers(judged: Sequence[Judged]) -> list[Judged]:

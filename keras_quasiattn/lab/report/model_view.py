@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_quasiattn.attention.probe import probe, with_sequences
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.report.measured import Reached, chosen_answers, measure_run
+from keras_quasiattn.lab.report.measured import Reached, chosen_answers
 from keras_quasiattn.lab.serving.exported_model import ExportedModel
 from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.tasks.measured import Judged
@@ -87,7 +87,12 @@ def view_of_run(
     judged: list[Judged] = []
     if split is not None:
         try:
-            view.reached = measure_run(name, folder, task, model, split, limit)
+            if missing := task.missing_data():  # nothing is downloaded or generated
+                raise UserError(missing)
+            task.prepare()
+            folder.require_same_data(task)
+            measured, simple = task.measure(model, split, limit), task.measure_baselines
+            view.reached = Reached(name, task, split, measured, simple(split, limit))
             judged = [] if inputs else chosen_answers(view.reached.measured.judged)
         except UserError as error:
             if needed:

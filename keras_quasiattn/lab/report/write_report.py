@@ -102,10 +102,13 @@ def write_report(
     if results is not None:
         plot = accuracy_by_density("accuracy_by_density", _rows(Path(results)))
         sections.append(Section("Accuracy against density", [plot]))
+    names = [view.name for view in views] or [folder.path.name for folder in folders]
+    named = list(dict.fromkeys(names))
+    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
     drawn = [figure for view in views for figure in view.figures]
     drawn += [figure for section in sections for figure in section.saved or section.figures]
     html = page(
-        _title([view.name for view in views] or [folder.path.name for folder in folders]),
+        f"Report: {', '.join(named[:_NAMED])}{more}",
         facts=[_facts(folder) for folder in folders],
         notes=[note for view in views for note in view.notes],
         lead=lead,
@@ -204,13 +207,6 @@ def _common(names: Sequence[str]) -> str:
     return re.sub(r"[-_.]*(seed\d*)?[-_.]*$", "", prefix) or names[0]
 
 
-def _title(names: Sequence[str]) -> str:
-    """Return the title of a page about models or runs; it names the first ones."""
-    own = list(dict.fromkeys(names))
-    more = f" and {len(own) - _NAMED} more" if len(own) > _NAMED else ""
-    return f"Report: {', '.join(own[:_NAMED])}{more}"
-
-
 def _facts(folder: RunFolder) -> tuple[str, str]:
     """Return a run's name, and its command, data and metrics."""
     figures = [
@@ -239,7 +235,10 @@ def _curves(groups: Sequence[RunGroup]) -> list[Section]:
         kept = {figure: curves for figure, curves in found.items() if curves}
         shown, saved = [], []
         for figure, curves in kept.items():
-            drawn = (slug(" ".join((*preset, figure))), _metric(figure), curves, models)
+            own_name = figure.removeprefix("val_")
+            of = "validation" if own_name != figure else "training"
+            name = slug(" ".join((*preset, figure)))
+            drawn = (name, f"{of} {spaced(own_name)}", curves, models)
             shown.append(learning_curves(*drawn, small=True))
             saved.append(learning_curves(*drawn, small=False))
         if shown:
@@ -250,12 +249,6 @@ def _curves(groups: Sequence[RunGroup]) -> list[Section]:
             title = f"Learning curves: {' '.join(preset)}"
             sections.append(Section(title, shown, text, legend=legend, saved=saved))
     return sections
-
-
-def _metric(figure: str) -> str:
-    """Name a metric of the history in words: "training loss", "validation accuracy"."""
-    own = figure.removeprefix("val_")
-    return f"{'validation' if own != figure else 'training'} {spaced(own)}"
 
 
 def _rows(file: Path) -> list[dict[str, Any]]:

@@ -129,15 +129,9 @@ def _documented(text: str) -> dict[str, str]:
     return {name: said.partition(". ")[0] for name, said in entries}
 
 
-def _sentences() -> dict[str, dict[str, str]]:
-    """Return the sentences of each section of `help.ini`, by name."""
-    parser = configparser.ConfigParser(interpolation=None, delimiters="=")
-    parser.read_string(resources.files(__package__).joinpath("help.ini").read_text("utf-8"))
-    return {section: dict(parser[section]) for section in parser.sections()}
-
-
-_HELP = _sentences()
-MODELS: Mapping[str, str] = _HELP["models"]
+_HELP = configparser.ConfigParser(interpolation=None, delimiters="=")
+_HELP.read_string(resources.files(__package__).joinpath("help.ini").read_text("utf-8"))
+MODELS: Mapping[str, str] = dict(_HELP["models"])
 OPTIONS: Mapping[str, str] = {
     f"{section}.{name}": said
     for section, entries in (

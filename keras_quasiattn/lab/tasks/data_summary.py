@@ -39,7 +39,10 @@ def summarize(
     if (labels := getattr(train, "labels", None)) is not None:
         counts = np.bincount(labels, minlength=max(len(data.classes), 2))
         names = data.classes or [*map(str, range(len(counts)))]
-        lines.append(_classes_line(names, counts))
+        order, more = np.argsort(-counts, kind="stable"), len(counts) - _LISTED
+        listed = ", ".join(f"{names[number]} ({counts[number]:,})" for number in order[:_LISTED])
+        and_more = f" and {more:,} more" if more > 0 else ""
+        lines.append(f"{len(counts):,} classes: {listed}{and_more}")
         if getattr(train, "groups", None) is None:  # most candidates of a question are wrong
             warnings += _doubts_on_classes(counts)
         warnings += _contradictions(keys["train"], labels, names)
@@ -50,15 +53,14 @@ def summarize(
     for name, rows_there in keys.items():
         if empty := sum(not all(key) for key in rows_there):
             warnings.append(f"{empty:,} of {len(rows_there):,} {name} rows have an empty text")
-    warnings += _overlaps(keys)
+    for name, later in itertools.combinations(keys, 2):
+        known = set(keys[name])
+        if both := sum(key in known for key in keys[later]):
+            warnings.append(
+                f"{both:,} of {len(keys[later]):,} {later} rows are {name} rows, too: figures "
+                f"on {later} are better than on new texts"
+            )
     return [*lines[:1], *(f"  {line}" for line in lines[1:]), *(f"warning: {w}" for w in warnings)]
-
-
-def _classes_line(names: Sequence[str], counts: np.ndarray) -> str:
-    order = np.argsort(-counts, kind="stable")
-    listed = ", ".join(f"{names[number]} ({counts[number]:,})" for number in order[:_LISTED])
-    more = len(counts) - _LISTED
-    return f"{len(counts):,} classes: {listed}{f' and {more:,} more' if more > 0 else ''}"
 
 
 def _doubts_on_classes(counts: np.ndarray) -> Iterator[str]:
@@ -110,16 +112,6 @@ def _lengths(
             f"several rows, a quote is missing in {_shown((texts[longest],))}"
         )
     return line, doubts
-
-
-def _overlaps(keys: Mapping[str, Sequence[Key]]) -> Iterator[str]:
-    for name, later in itertools.combinations(keys, 2):
-        known = set(keys[name])
-        if both := sum(key in known for key in keys[later]):
-            yield (
-                f"{both:,} of {len(keys[later]):,} {later} rows are {name} rows, too: figures "
-                f"on {later} are better than on new texts"
-            )
 
 
 def _shown(key: Key) -> str:

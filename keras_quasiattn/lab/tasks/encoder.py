@@ -370,22 +370,6 @@ def rates_by_depth(model: EncoderClassifier, decay: float) -> dict[str, float]:
     }
 
 
-def factor_paths(model: EncoderClassifier) -> list[str]:
-    """Return the paths of the trainable factors of attentions that were added."""
-    return [
-        layer.amount.path
-        for layer in model._flatten_layers()
-        if isinstance(layer, Start) and layer.amount.trainable
-    ]
-
-
-def set_pretrained(model: EncoderClassifier, encoder: keras.Model) -> None:
-    """Set the weights of a model's encoder to those of another one of the same structure."""
-    own = [one for one in model.encoder.weights if not one.name.startswith("lora_")]
-    for weight, value in zip(own, encoder.weights, strict=True):
-        weight.assign(value)
-
-
 def start_logits(
     model: EncoderClassifier, x: np.ndarray, labels: np.ndarray, *, balanced: bool
 ) -> None:
@@ -468,14 +452,8 @@ def pack(
 class EncoderReading(VocabularyTask):
     """A task on one or two texts that a pretrained encoder reads as one sequence.
 
-    Model options: `encoder`, the place of the pretrained weights; `attention`,
-    `attention_options` and `attention_start`, for another attention in it; `dropout`;
-    `length_quantile`, the share of training texts that are read whole, up to `data.max_length`;
-    `frozen_layers`, `lora_rank`, `layer_decay` and `factor_rate`, which set what is trained, and
-    how fast.
-
-    The vocabulary is the encoder's. A run stores it with the encoder's configuration, so only a new
-    run loads the pretrained encoder.
+    `preset.ENCODER_OPTIONS` has its model options. The vocabulary is the encoder's. A run stores it
+    with the encoder's configuration, so only a new run loads the pretrained encoder.
     """
 
     # Those of a task suit its own models. Unscaled, CoDA's gates would all be closed here.
@@ -692,7 +670,10 @@ class EncoderReading(VocabularyTask):
         """Give the encoder of a new run its pretrained weights, and fit the layer after it."""
         encoder = self.encoder.pretrained(self.options.model["dropout"])
         start = self.options.model["attention_start"]
-        set_pretrained(model, self._with_attention(encoder, start))
+        own = [one for one in model.encoder.weights if not one.name.startswith("lora_")]
+        pretrained = self._with_attention(encoder, start).weights
+        for weight, value in zip(own, pretrained, strict=True):
+            weight.assign(value)
         train = self._data.splits["train"].sample(_FITTED)
         balanced = self.options.training.class_weights == "balanced"
         reader = keras.Model(model.inputs, model.get_layer("logits").input)
@@ -718,6 +699,8 @@ class EncoderReading(VocabularyTask):
         """Return the rates that `model.layer_decay` and `model.factor_rate` set."""
         decay, usual = self.options.model["layer_decay"], self.options.training.learning_rate
         rates = {} if decay == 1 else rates_by_depth(model, decay)
-        if (own := self.options.model["factor_rate"]) != usual:
-            rates |= dict.fromkeys(factor_paths(model), own / usual)
+        own = self.options.model["factor_rate"]
+        for layer in model._flatten_layers() if own != usual else ():
+            if isinstance(layer, Start) and layer.amount.trainable:
+                rates[layer.amount.path] = own / usual
         return rates

@@ -50,20 +50,6 @@ def judge(*columns: Iterable[Any]) -> list[Judged]:
     return [Judged._make((*texts, bool(right), float(sure))) for *texts, right, sure in rows]
 
 
-def judge_classes(
-    inputs: Sequence[str], labels: np.ndarray, probabilities: np.ndarray, classes: Sequence[str]
-) -> list[Judged]:
-    """Compare the most probable class of each example with its label, a class number."""
-    answers = probabilities.argmax(axis=1)
-    return judge(
-        inputs,
-        [classes[label] for label in labels],
-        [classes[answer] for answer in answers],
-        answers == labels,
-        probabilities.max(axis=1),
-    )
-
-
 def judge_texts(
     inputs: Iterable[bytes],
     expected: Iterable[bytes],

@@ -283,7 +283,10 @@ class Preset:
         Raises:
             UserError: an option does not exist, or a value has the wrong type or is out of range.
         """
-        kinds = self._kinds()
+        hints = typing.get_type_hints(TrainingSettings)
+        kinds: dict[str, Any] = {f"training.{name}": kind for name, kind in hints.items()}
+        for section, values in (("data", self.data), ("model", self.model)):
+            kinds |= {f"{section}.{name}": type(value) for name, value in values.items()}
         if overrides.get("data.vectors"):
             for changed in self.with_vectors.values():
                 overrides = {**changed, **overrides}
@@ -310,15 +313,6 @@ class Preset:
             model=sections["model"],
             training=dataclasses.replace(self.training, **sections["training"]),
         )
-
-    def _kinds(self) -> dict[str, Any]:
-        kinds: dict[str, Any] = {
-            f"training.{name}": kind
-            for name, kind in typing.get_type_hints(TrainingSettings).items()
-        }
-        for section, values in (("data", self.data), ("model", self.model)):
-            kinds.update({f"{section}.{name}": type(value) for name, value in values.items()})
-        return kinds
 
 
 def _converted(option: str, value: Any, kind: Any) -> Any:

@@ -286,10 +286,7 @@ class Task(abc.ABC):
     ) -> list[str]:
         """Return warnings, such as for a model that is not ahead of a baseline, or for open gates.
 
-        Args:
-            figures: the metrics of the model on some examples.
-            baselines: the result of `measure_baselines` for the same examples.
-            measured_on: the name of the examples.
+        `figures` and `baselines` are results on the same examples, which are called `measured_on`.
         """
         own = "model.gate_cost" if "gate_cost" in self.options.model else ""
         lines = open_gates(figures, own or "model.attention_options.open_gate_cost")

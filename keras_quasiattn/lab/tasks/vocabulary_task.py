@@ -17,7 +17,7 @@ from keras_quasiattn.lab.data import evaluation_batches, fill_last_batch, traini
 from keras_quasiattn.lab.tasks.baselines import bag_of_words, rights, simple_figures
 from keras_quasiattn.lab.tasks.batches import as_bytes, counted, in_batches, joined, weights_of
 from keras_quasiattn.lab.tasks.data_summary import summarize
-from keras_quasiattn.lab.tasks.measured import Measured, judge_classes
+from keras_quasiattn.lab.tasks.measured import Measured, judge
 from keras_quasiattn.lab.tasks.task import ServingSignature, Task, TokenizedTexts, plain_tokens
 from keras_quasiattn.lab.text import (
     CLEANINGS,
@@ -501,8 +501,10 @@ class ClassTask(VocabularyTask):
     ) -> Measured:
         """Compare class probabilities (examples, classes) with the labels of chosen examples."""
         figures = classification_figures(chosen.labels, probabilities, self._classes)
-        judged = judge_classes(inputs, chosen.labels, probabilities, self._classes)
         right = rights(chosen, probabilities)
+        answers = probabilities.argmax(axis=1)
+        texts = ([self._classes[one] for one in some] for some in (chosen.labels, answers))
+        judged = judge(inputs, *texts, right, probabilities.max(axis=1))
         return Measured({**figures, counted: len(chosen)}, right, judged)
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:

@@ -395,12 +395,9 @@ def ranked_words(
 
     Args:
         counts: how often each word occurs, as from `count_words`.
-        size: maximum size of the vocabulary, including the two special tokens.
+        size: maximum size of the vocabulary, including the two special tokens, which come first.
         min_count: rarer words are left out, unless they are in `known`.
         known: words that may be rare, for example because they have a word vector.
-
-    Returns:
-        The special tokens, then words by falling count; words of equal count in alphabetical order.
 
     >>> counts = count_words(["a b a", "c b a"], "words")
     >>> ranked_words(counts, size=10, min_count=2, known={"c"})
@@ -414,12 +411,7 @@ def ranked_words(
 def learn_subwords(
     texts: Sequence[str | bytes], *, size: int, text_version: int = TEXT_VERSION
 ) -> list[str]:
-    """Learn a vocabulary for `SubwordTokenizer`: pieces of the words of some texts.
-
-    Args:
-        texts: the training texts.
-        size: approximate size of the vocabulary.
-        text_version: as for `SubwordTokenizer`.
+    """Learn a vocabulary of about `size` pieces of the words of some texts for `SubwordTokenizer`.
 
     Source: tensorflow-text's `bert_vocab_from_dataset`.
     """
@@ -440,11 +432,7 @@ def vocabulary_text(vocabulary: Sequence[str]) -> str:
 
 
 def read_vocabulary(text: str, source: str) -> list[str]:
-    """Read a vocabulary from the content of its file.
-
-    Args:
-        text: content of the file.
-        source: name of the file, for the error message.
+    """Read a vocabulary from the content of the file `source`.
 
     Raises:
         UserError: the text is not a vocabulary.

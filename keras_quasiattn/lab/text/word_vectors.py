@@ -105,11 +105,7 @@ def embedding_matrix(
 
 
 def covered(counts: Mapping[str, int], vectors: Mapping[str, np.ndarray]) -> str:
-    """Describe how many of some words have a vector, and which frequent ones do not.
-
-    Args:
-        counts: how often each word occurs; at least one word.
-        vectors: the known vectors by word.
+    """Describe how many of some counted words have a vector, and which frequent ones do not.
 
     >>> covered({"the": 6, "xyz": 2, "'s": 2}, {"the": np.zeros(3)})
     "60.0% of the 10 training words have a vector; the most frequent without: 's xyz"

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from keras_quasiattn.errors import FileError, UserError
 from keras_quasiattn.files import atomic_file
-from keras_quasiattn.lab.tasks import Task, TrainingSettings
+from keras_quasiattn.lab.tasks import TrainingSettings
 from keras_quasiattn.lab.training.run_folder import RunFolder
 
 _SMALLEST = ("loss", "perplexity")
@@ -27,12 +27,6 @@ def judged_by(settings: TrainingSettings) -> tuple[str, str]:
     """Return the validation metric that ranks checkpoints, and whether "min" or "max" is best."""
     name = "loss" if settings.select == "last" else settings.select
     return name, "min" if name in _SMALLEST else "max"
-
-
-def check_selection(task: Task) -> None:
-    """Check that `training.select` names a metric that the history will contain."""
-    figures = ["last", "loss", *(metric.name for metric in task.metrics())]
-    UserError.check("training.select", task.options.training.select, figures)
 
 
 def candidates(rows: Rows) -> list[Mapping[str, Any]]:

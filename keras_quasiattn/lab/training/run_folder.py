@@ -95,13 +95,7 @@ class RunFolder:
         options: Mapping[str, Any],
         command: Sequence[str] = (),
     ) -> "RunFolder":
-        """Start a run in a new or empty folder.
-
-        Args:
-            path: the folder; missing parents are created.
-            task: the task that will be trained.
-            options: the trainer's options besides the task; JSON-serializable.
-            command: the command line that started the run, for the record.
+        """Start a run with these options of the trainer in a new or empty folder.
 
         Raises:
             UserError: the folder is not empty or cannot be written.
@@ -124,11 +118,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: str | Path, *, finished: bool = False) -> "RunFolder":
-        """Open the run in a folder.
-
-        Args:
-            path: the folder.
-            finished: whether the run must be finished, so that `load_model` works.
+        """Open the run in a folder; if `finished`, it must be, so that `load_model` works.
 
         Raises:
             UserError: the folder is missing, holds no run or a damaged one, has a newer format, or
@@ -212,9 +202,6 @@ class RunFolder:
     def task(self, data_dir: str | Path) -> Task:
         """Rebuild the trained task from the config and the files that it saved.
 
-        Args:
-            data_dir: where the task's data are on this machine.
-
         Raises:
             UserError: this version does not know the task or one of its options, or a file is
                 damaged.
@@ -280,10 +267,7 @@ class RunFolder:
         rewrite(self.path / "metrics.json", changed)
 
     def load_model(self, task: Task | None = None) -> keras.Model:
-        """Load the finished model, not compiled.
-
-        Args:
-            task: the run's task, if `task()` has already rebuilt it.
+        """Load the finished model, not compiled; `task` is the result of `task()`, if at hand.
 
         Raises:
             UserError: the run is not finished, or a file is damaged or not the one in the manifest.

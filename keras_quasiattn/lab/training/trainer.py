@@ -27,7 +27,6 @@ from keras_quasiattn.lab.training.checkpoints import (
     assign,
     average,
     candidates,
-    check_selection,
     early_end,
     is_over,
     required_step,
@@ -57,11 +56,6 @@ def finish(path: str | Path, data_dir: str | Path = "data", *, progress: bool = 
     """End a run before its last update: its best checkpoint so far becomes the finished model.
 
     The same `train` call as before still continues the run, from its last checkpoint.
-
-    Args:
-        path: the run folder.
-        data_dir: where the run's data are.
-        progress: whether to print status messages.
 
     Raises:
         UserError: the folder holds no run, or one without a checkpoint, or is in use.
@@ -190,19 +184,13 @@ def reopen(folder: RunFolder, task: Task) -> None:
 
 
 def result_row(folder: RunFolder, split: str, figures: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a results row: metrics of a finished run, with its command, seed, options and machine.
+    """Return a results row: metrics of a split, with the run's command, seed, options and machine.
 
-    Args:
-        folder: the finished run.
-        split: the data split on which the metrics were measured.
-        figures: the metrics by name.
-
-    Returns:
-        A JSON-serializable row. `seconds` is the time of training and validation, including
-        start-up and compilation; `validation` has the validation metrics of every checkpoint that
-        could become the model; `assets` the hashes of files that the run learned from its data,
-        such as the vocabulary; `commit` is the commit of the package's source, if it is a Git
-        checkout.
+    `seconds` is the time of training and validation, including start-up and compilation;
+    `validation` has the validation metrics of every checkpoint that could become the model;
+    `assets` the hashes of files that the run learned from its data, such as the vocabulary;
+    `commit` is the commit of the package's source, if it is a Git checkout. The row is
+    JSON-serializable.
     """
     task_config = folder.config["task_config"]
     history, models = folder.history(), list[str]()
@@ -357,7 +345,8 @@ def train(
             with shown.busy("preparing the data"):
                 task.prepare()
             shown.say(*(task.remarks() if shown.shown else ()))
-            check_selection(task)
+            figures = ["last", "loss", *(metric.name for metric in task.metrics())]
+            UserError.check("training.select", task.options.training.select, figures)
             return None
 
         def create() -> RunFolder:

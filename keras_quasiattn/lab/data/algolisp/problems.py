@@ -121,14 +121,7 @@ def programs_from_tfds(
 
 
 def programs_from_files(files: Mapping[str, str | Path]) -> LabelledTextSet[ProgramTexts]:
-    """Read splits from files in AlgoLisp's published format, which `read_problems` describes.
-
-    Args:
-        files: the file of each split, by the split's name.
-
-    Raises:
-        UserError: as for `read_problems`.
-    """
+    """Read a file per split in AlgoLisp's published format; see `read_problems`."""
     read = {split: programs_from_file(file) for split, file in files.items()}
     return LabelledTextSet((), read, files_version(files.values()))
 
@@ -145,10 +138,8 @@ def read_problems(file: str | Path) -> Iterator[Problem]:
 
     Each line is a JSON object with `text` (a list of words), `short_tree` (nested lists of names),
     `args` (types by name), `return_type` and `tests` (objects with `input` and `output`); other
-    keys are ignored. Programs are not run on their tests: some published programs fail theirs.
-
-    Args:
-        file: its lines are JSON; the name may end in .gz or .xz.
+    keys are ignored. Programs are not run on their tests: some published programs fail theirs. The
+    file may be compressed (.gz, .xz).
 
     Raises:
         UserError: a line is not JSON, a key is missing or a value has another form (the message
