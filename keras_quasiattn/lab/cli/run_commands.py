@@ -386,7 +386,7 @@ def show(run: Path, inputs: tuple[str, ...]) -> None:
         raise without
     folder, made = finished_run(run)
     answers = answers_to(folder, made, lines_of(inputs))
-    from keras_quasiattn.lab.report.model_view import with_received
+    from keras_quasiattn.lab.report.write_report import with_received
     from keras_quasiattn.report import token_table
 
     if any("tokens" not in answer for answer in answers):

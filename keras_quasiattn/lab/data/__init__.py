@@ -65,8 +65,12 @@ with needs("tasks"):
         questions_from_tfds,
         reading_texts,
     )
-    from keras_quasiattn.lab.data.table_files import read_inputs, read_parallel, read_table
-    from keras_quasiattn.lab.data.write_table import write_table
+    from keras_quasiattn.lab.data.table_files import (
+        read_inputs,
+        read_parallel,
+        read_table,
+        write_table,
+    )
 
 __all__ = [
     "SPLITS",

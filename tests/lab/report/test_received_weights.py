@@ -3,7 +3,7 @@
 import pytest
 import tiny_texts
 
-from keras_quasiattn.lab.report.model_view import with_received
+from keras_quasiattn.lab.report.write_report import with_received
 from keras_quasiattn.report import token_table
 
 TEXT = "who ran to the old city?"
