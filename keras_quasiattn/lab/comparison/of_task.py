@@ -145,11 +145,8 @@ class _Work:
             data_dir=task.data_dir,
             policy=table.policy,
             command=tuple(command),
-            assets=folder / "assets" if task.learns_only_assets else None,
+            assets=_written_assets(task, folder / "assets"),
         )
-        if task.learns_only_assets:  # so that no run learns them again
-            for name, content in task.assets().items():
-                write(folder / "assets" / name, content)
         self._plan = Plan(table, checked_records(table.records), self._path, like=self._like)
 
     def _path(self, row: Row, point: Point, seed: int) -> Path:
@@ -316,3 +313,12 @@ class _Work:
         link.unlink(missing_ok=True)
         link.symlink_to(run.path.relative_to(self._folder))
         link.replace(self._folder / "best")
+
+
+def _written_assets(task: Task, folder: Path) -> Path | None:
+    """Write the assets that the task learned from the data, so that no run learns them again."""
+    if not task.learns_only_assets:
+        return None
+    for name, content in task.assets().items():
+        write(folder / name, content)
+    return folder

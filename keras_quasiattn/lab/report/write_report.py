@@ -335,13 +335,10 @@ def write_report(
     if results is not None:
         plot = accuracy_by_density("accuracy_by_density", _rows(Path(results)))
         sections.append(Section("Accuracy against density", [plot]))
-    names = [view.name for view in views] or [folder.path.name for folder in folders]
-    named = list(dict.fromkeys(names))
-    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
     drawn = [figure for view in views for figure in view.figures]
     drawn += [figure for section in sections for figure in section.saved or section.figures]
     html = page(
-        f"Report: {', '.join(named[:_NAMED])}{more}",
+        _title([view.name for view in views] or [folder.path.name for folder in folders]),
         facts=[_facts(folder) for folder in folders],
         notes=[note for view in views for note in view.notes],
         lead=lead,
@@ -438,6 +435,13 @@ def _common(names: Sequence[str]) -> str:
     alike = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
     prefix = "".join(letters[0] for letters in alike)
     return re.sub(r"[-_.]*(seed\d*)?[-_.]*$", "", prefix) or names[0]
+
+
+def _title(names: Sequence[str]) -> str:
+    """Return the title of a page about models or runs; it names the first ones."""
+    own = list(dict.fromkeys(names))
+    more = f" and {len(own) - _NAMED} more" if len(own) > _NAMED else ""
+    return f"Report: {', '.join(own[:_NAMED])}{more}"
 
 
 def _facts(folder: RunFolder) -> tuple[str, str]:
