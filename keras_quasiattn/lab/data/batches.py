@@ -233,9 +233,7 @@ def evaluation_token_batches(
     padded = _padded(columns, lengths, batch_tokens, length_multiple, row_multiple)
     order = tf.constant(np.argsort(padded, kind="stable"))
     cuts = tf.constant(_cuts(padded, batch_tokens, row_multiple), tf.int64)
-    batches = tf.data.Dataset.from_tensor_slices(cuts).map(
-        lambda cut: (order[cut[0] : cut[1]], cut[2])
-    )
+    batches = tf.data.Dataset.from_tensor_slices(cuts).map(lambda c: (order[c[0] : c[1]], c[2]))
     return _encoded(batches, _row_encoder(columns, encode))
 
 

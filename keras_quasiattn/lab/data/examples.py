@@ -52,9 +52,7 @@ class Examples:
 
     def where(self: "_Self", chosen: np.ndarray) -> "_Self":
         """Return the examples that a boolean array or an array of indices selects."""
-        return type(self)(
-            *(None if column is None else column[chosen] for column in self._columns())
-        )
+        return type(self)(*(None if one is None else one[chosen] for one in self._columns()))
 
     def sample(self: "_Self", most: int) -> "_Self":
         """Return at most `most` of the examples, in their order; the same ones in every call.

@@ -198,9 +198,7 @@ def _example(
     shown = heat_maps(maps, tokens)
     if weighed:
         shown = [one for one in shown if any(len(panel.rows) > 1 for panel in one.panels)]
-    titles = {
-        one.layer: {key: recorded.label for key, recorded in one.matrices.items()} for one in maps
-    }
+    titles = {one.layer: {key: kept.label for key, kept in one.matrices.items()} for one in maps}
     return Example(f"{name}: {text}", summary(answer), shown), titles
 
 

@@ -206,9 +206,7 @@ def write_description(
     for name, content in task.assets().items():
         (file.parent / name).write_bytes(content)
     write_json(file, about)
-    files = {
-        str(path.relative_to(root)): path for path in sorted(root.rglob("*")) if path.is_file()
-    }
+    files = {str(one.relative_to(root)): one for one in sorted(root.rglob("*")) if one.is_file()}
     write_json(file.with_name(MANIFEST), hashes(files))
     # Not in the manifest, because people may edit it.
     (root / CARD).write_text(model_card(about), encoding="utf-8")

@@ -434,10 +434,7 @@ def pack(
         kept = [tf.minimum(counts[0], room - second), second]
     rows = tf.shape(sides[0])[0]
     start, end = (tf.fill((rows, 1), one) for one in (tokenizer.start_id, tokenizer.end_id))
-    texts = [
-        tf.RaggedTensor.from_tensor(ids, lengths=count)
-        for ids, count in zip(sides, kept, strict=True)
-    ]
+    texts = [tf.RaggedTensor.from_tensor(x, lengths=n) for x, n in zip(sides, kept, strict=True)]
     parts = [start, texts[0]]
     for text in texts[1:]:
         parts += [*[end] * tokenizer.ends_between, text]

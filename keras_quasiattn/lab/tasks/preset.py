@@ -236,9 +236,7 @@ class Preset:
             with_vectors={model: self.with_vectors.get(model, {})},
             unused={model: self.unused.get(model, ())},
         )
-        return preset.with_overrides(
-            {name: value for name, value in special.items() if "." in name}
-        )
+        return preset.with_overrides({name: one for name, one in special.items() if "." in name})
 
     def options(self) -> dict[str, Any]:
         """Return all options and their values, by dotted name; JSON-serializable."""

@@ -375,9 +375,7 @@ class Read(VocabularyTask):
     def tokenize(self, texts: Sequence[str]) -> TokenizedTexts:
         """Return the words of each question and its first passage, truncated to one window."""
         pairs = [split_input(text, _NAMES, more=True) for text in texts]
-        columns = [
-            tf.constant(as_bytes([pair[side] for pair in pairs]).tolist()) for side in (0, 1)
-        ]
+        columns = [tf.constant(as_bytes([pair[n] for pair in pairs]).tolist()) for n in (0, 1)]
         question = self._question_words(columns[0])
         words = split_words(self.tokenizer, columns[1]).cut(self.options.data["max_length"])
         longest = tf.maximum(tf.reduce_max(words.counts()), 1)

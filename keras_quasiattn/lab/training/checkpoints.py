@@ -182,9 +182,7 @@ def average(checkpoints: Checkpoints, steps: Sequence[int]) -> list[np.ndarray]:
     for step in steps[1:]:
         for total, array in zip(sums, checkpoints.read(step, "trainable"), strict=True):
             total += array
-    return [
-        (total / len(steps)).astype(array.dtype) for total, array in zip(sums, first, strict=True)
-    ]
+    return [(x / len(steps)).astype(y.dtype) for x, y in zip(sums, first, strict=True)]
 
 
 def assign(variables: list[keras.Variable], arrays: list[np.ndarray], source: Path) -> None:
