@@ -6,7 +6,7 @@ import socket
 import threading
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import requests
@@ -57,18 +57,22 @@ def prepare(
     return builder
 
 
-def info_of_texts(
-    builder: tfds.core.DatasetBuilder, description: str, keys: Sequence[str]
-) -> tfds.core.DatasetInfo:
-    """Return the TFDS description of generated texts, which are already in random order."""
-    features = {key: tfds.features.Text() for key in keys}
-    return tfds.core.DatasetInfo(
-        builder=builder,
-        description=description,
-        features=tfds.features.FeaturesDict(features),
-        supervised_keys=tuple(keys[:2]),
-        disable_shuffling=True,
-    )
+class GeneratedTexts(tfds.core.ShardBasedBuilder, skip_registration=True):  # type: ignore[call-arg]
+    """Base class of data sets of generated texts, which are already in random order."""
+
+    VERSION = tfds.core.Version("1.0.0")
+    RELEASE_NOTES = {"1.0.0": "First version."}
+    DESCRIPTION: str
+    KEYS: tuple[str, ...]  # of the texts; a model learns the second from the first
+
+    def _info(self) -> tfds.core.DatasetInfo:
+        return tfds.core.DatasetInfo(
+            builder=self,
+            description=self.DESCRIPTION,
+            features=tfds.features.FeaturesDict(dict.fromkeys(self.KEYS, tfds.features.Text())),
+            supervised_keys=self.KEYS[:2],
+            disable_shuffling=True,
+        )
 
 
 def pending_download(builder: tfds.core.DatasetBuilder) -> str:

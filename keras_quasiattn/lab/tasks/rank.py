@@ -19,8 +19,7 @@ from keras_quasiattn.lab.tasks.pairs import (
     pair_source,
     split_input,
 )
-from keras_quasiattn.lab.tasks.sources import Source, own_source
-from keras_quasiattn.lab.tasks.task import ServingSignature
+from keras_quasiattn.lab.tasks.task import ServingSignature, Source, own_source
 from keras_quasiattn.metrics import (
     MeanAveragePrecision,
     MeanReciprocalRank,
