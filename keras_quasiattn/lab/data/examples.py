@@ -420,11 +420,8 @@ def ranked_pairs_from_files(
 
     The rows of a question need not be adjacent. If there is a column `question_id`, rows with the
     same id belong to one question; otherwise rows with the same question do. A question may have
-    only one candidate, or none that is right; the metrics decide whether it counts.
-
-    Args:
-        files: as for `pairs_from_files`, but "train" is not required.
-        names: as for `pairs_from_files`.
+    only one candidate, or none that is right; the metrics decide whether it counts. The arguments
+    are those of `pairs_from_files`, but "train" is not required.
 
     Raises:
         UserError: a file has another format, a label is neither 0 nor 1, or a `question_id` has two
@@ -458,11 +455,8 @@ def pairs_from_click_log(
     """Read queries and the questions shown for them, relevant if users clicked them often.
 
     A click-through rate below 0.3 gives the label 0, above 0.7 the label 1; rows in between are
-    dropped and counted.
-
-    Args:
-        files: by split, a table for `read_table` with the columns `query`, `question` and `ctr`.
-        names: as for `pairs_from_files`.
+    dropped and counted. The columns are `query`, `question` and `ctr`, the arguments those of
+    `pairs_from_files`.
 
     Raises:
         UserError: a file has another format, a rate is not a number in [0, 1] (the message names

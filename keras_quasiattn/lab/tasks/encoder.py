@@ -44,34 +44,22 @@ Tokenizer = EncoderTokenizer | BytePairTokenizer
 
 @dataclasses.dataclass(frozen=True)
 class Encoder:
-    """A pretrained encoder without its weights; a run's folder holds it as `encoder.json`.
+    """A pretrained encoder without its weights; a run's folder holds it as `encoder.json`."""
 
-    Args:
-        place: where it was loaded from.
-        sha256: hash of its weights file.
-        licence: its licence, as its card names it, or "unknown".
-        family: its class in KerasHub.
-        config: arguments of that class.
-        lowercase: whether its tokenizer drops the case of letters.
-        strip_accents: whether its tokenizer drops their accents.
-        length: the most ids of an input that the task's model reads.
-        byte_pairs: whether its tokenizer is RoBERTa's byte-level BPE.
-        padding_id: the encoder's own padding id. A run swaps it with 0: there padding is 0, and
-            this id stands for the encoder's 0.
-        compares: whether the task's model compares the means of two texts. The first runs on pairs
-            have no such entry, and their models do not.
-    """
-
-    place: str
-    sha256: str
-    licence: str
-    family: str
+    place: str  # where it was loaded from
+    sha256: str  # of its weights file
+    licence: str  # as its card names it, or "unknown"
+    family: str  # its class in KerasHub, and the arguments of that class
     config: Mapping[str, Any]
     lowercase: bool
     strip_accents: bool
-    length: int
-    byte_pairs: bool = False
+    length: int  # the most ids of an input that the task's model reads
+    byte_pairs: bool = False  # whether its tokenizer is RoBERTa's byte-level BPE
+    # The encoder's own padding id. A run swaps it with 0: there padding is 0, and this id stands
+    # for the encoder's 0.
     padding_id: int = 0
+    # Whether the task's model compares the means of two texts. The first runs on pairs have no such
+    # entry, and their models do not.
     compares: bool = False
 
     def content(self) -> bytes:

@@ -28,26 +28,17 @@ from keras_quasiattn.lab.tasks.preset import SPLITS, Preset, TrainingSettings
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Source:
-    """The source of the examples of a preset.
+    """The source of the examples of a preset."""
 
-    Args:
-        read: returns the splits: of a data set from its builder and the task's data options,
-            otherwise from the options alone.
-        example: an example input like the data.
-        builder: a TFDS name, or a builder class of this package; None without a data set.
-        config: the builder's config.
-        published_rows: number of published training rows, if this source is only a part of them.
-        note: a note on the data; ignored if `published_rows` is given.
-        dropped: what kind of rows reading leaves out.
-    """
-
+    # Returns the splits: of a data set from its builder and the task's data options, otherwise from
+    # the options alone.
     read: Callable[..., LabelledTextSet[Any]]
-    example: str
-    builder: Any = None
+    example: str  # an input like the data
+    builder: Any = None  # a TFDS name, or a builder class of this package; None without a data set
     config: str | None = None
-    published_rows: int | None = None
-    note: str = ""
-    dropped: str = "rows without a label"
+    published_rows: int | None = None  # in training, if this source is only a part of them
+    note: str = ""  # on the data; ignored if `published_rows` is given
+    dropped: str = "rows without a label"  # the kind of rows that reading leaves out
 
     def load(self, options: Mapping[str, Any], data_dir: Path) -> tuple[LabelledTextSet[Any], str]:
         """Return the examples with a validation split, and a note; write missing data sets first.
