@@ -4,8 +4,8 @@ import tiny_texts
 
 from keras_quasiattn.lab.data import LabelledTexts, TextPairs
 from keras_quasiattn.lab.data.examples import text_array
-from keras_quasiattn.lab.tasks.baselines import bag_of_words, simple_figures
 from keras_quasiattn.lab.tasks.classify import faithfulness
+from keras_quasiattn.lab.tasks.measured import bag_of_words, simple_figures
 
 CLASSES = sorted(tiny_texts.WORDS)
 
@@ -30,7 +30,7 @@ def test_words_that_decide_are_found():
 def test_of_many_training_texts_all_that_were_used_were_of_one_class(monkeypatch):
     """The classes take turns, as the candidates of questions do, and every third row was used."""
     train = labelled(tiny_texts.rows(90))
-    monkeypatch.setattr("keras_quasiattn.lab.tasks.baselines._MOST", 30)
+    monkeypatch.setattr("keras_quasiattn.lab.tasks.measured._MOST", 30)
     some = train.sample(30)
     assert len(some) == 30 and np.bincount(some.labels).tolist() != [30]
     np.testing.assert_array_equal(some.texts, train.sample(30).texts)

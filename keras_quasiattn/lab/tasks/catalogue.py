@@ -70,7 +70,7 @@ CATALOGUE: Mapping[str, Entry] = {
         sequence_presets.PROGRAM_PRESETS,
     ),
     "rank": Entry(
-        "keras_quasiattn.lab.tasks.rank:Rank",
+        "keras_quasiattn.lab.tasks.pairs:Rank",
         "a question and its candidates to their order: answers, replies, or your own file",
         pair_presets.RANK_MODELS,
         pair_presets.RANK_PRESETS,

@@ -20,8 +20,8 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.extras import require
 from keras_quasiattn.files import hashes
 from keras_quasiattn.lab.tasks.attention_options import BASELINE
-from keras_quasiattn.lab.tasks.baselines import regression
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER_FILE, check_place
+from keras_quasiattn.lab.tasks.measured import regression
 from keras_quasiattn.lab.tasks.task import TokenizedTexts
 from keras_quasiattn.lab.tasks.vocabulary_task import VOCABULARY_FILE, VocabularyTask
 from keras_quasiattn.lab.text.encoder_tokenizers import (

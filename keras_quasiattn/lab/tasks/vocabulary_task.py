@@ -14,10 +14,9 @@ from keras import ops
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.data import evaluation_batches, fill_last_batch, training_batches
-from keras_quasiattn.lab.tasks.baselines import bag_of_words, rights, simple_figures
 from keras_quasiattn.lab.tasks.batches import as_bytes, counted, in_batches, joined, weights_of
 from keras_quasiattn.lab.tasks.data_summary import summarize
-from keras_quasiattn.lab.tasks.measured import Measured, judge
+from keras_quasiattn.lab.tasks.measured import Measured, bag_of_words, judge, rights, simple_figures
 from keras_quasiattn.lab.tasks.task import ServingSignature, Task, TokenizedTexts, plain_tokens
 from keras_quasiattn.lab.text import (
     CLEANINGS,
