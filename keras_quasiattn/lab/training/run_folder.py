@@ -11,24 +11,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from keras_quasiattn import files
 from keras_quasiattn._version import __version__
 from keras_quasiattn.errors import FileError, UserError
-from keras_quasiattn.files import (
-    LOCK,
-    MANIFEST,
-    atomic_file,
-    check_hashes,
-    hashes,
-    is_stale,
-    is_temporary,
-    only_process,
-    read_json,
-    read_json_lines,
-    rewrite,
-    write,
-    write_json,
-    write_json_lines,
-)
 from keras_quasiattn.lab import tasks
 from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.training.config import CONFIG, FORMAT, flat, identity, read_config
@@ -75,8 +60,8 @@ class RunFolder:
         path = Path(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
-            names = (entry.name for entry in path.iterdir() if not is_temporary(entry))
-            found = sorted(name for name in names if name != LOCK)
+            names = (entry.name for entry in path.iterdir() if not files.is_temporary(entry))
+            found = sorted(name for name in names if name != files.LOCK)
         except OSError as error:
             raise FileError(f"cannot create the run folder {path}: {error.strerror}") from error
         if CONFIG in found:
@@ -113,7 +98,7 @@ class RunFolder:
             "data": task.describe_data(),
             "command": shlex.join(command),
         }
-        write_json(path / CONFIG, config)
+        files.write_json(path / CONFIG, config)
         return cls(path, config)
 
     @classmethod
@@ -196,7 +181,7 @@ class RunFolder:
 
     def write_config(self, config: Mapping[str, Any]) -> None:
         """Replace the config."""
-        write_json(self.path / CONFIG, config)
+        files.write_json(self.path / CONFIG, config)
         self.config = config
 
     def task(self, data_dir: str | Path) -> Task:
@@ -214,7 +199,9 @@ class RunFolder:
                 f"{self.path / CONFIG} is damaged: its task entry is incomplete"
             ) from error
         if self.finished:
-            check_hashes(self.path / MANIFEST, self.path, without=[self.model_file.name])
+            files.check_hashes(
+                self.path / files.MANIFEST, self.path, without=[self.model_file.name]
+            )
         made.read_assets(self.path)
         return made
 
@@ -224,7 +211,7 @@ class RunFolder:
         for name, content in task.assets().items():
             file = self.path / name
             if not file.exists():
-                write(file, content)
+                files.write(file, content)
             elif file.read_bytes() != content:
                 raise UserError(
                     f"{file} does not match the data in {task.data_dir}: "
@@ -233,7 +220,7 @@ class RunFolder:
 
     def history(self) -> list[dict[str, Any]]:
         """Return the history: one row per checkpoint so far."""
-        rows = read_json_lines(self._history)
+        rows = files.read_json_lines(self._history)
         for number, row in enumerate(rows, 1):
             kinds = {type(value) for value in row.values()}
             if not isinstance(row.get("step"), int) or not kinds <= {int, float}:
@@ -244,16 +231,16 @@ class RunFolder:
 
     def write_history(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Replace the history by these rows."""
-        write_json_lines(self._history, rows)
+        files.write_json_lines(self._history, rows)
 
     def manifest(self) -> dict[str, str]:
         """Return the hashes of the finished model and its files; empty for unfinished runs."""
-        return read_json(self.path / MANIFEST)
+        return files.read_json(self.path / files.MANIFEST)
 
     def metrics(self) -> dict[str, dict[str, Any]]:
         """Return the metrics of the finished model, by split."""
         file = self.path / "metrics.json"
-        figures = read_json(file)
+        figures = files.read_json(file)
         if not all(isinstance(one, dict) for one in figures.values()):
             raise UserError(f"{file} is damaged: expected an object of metrics for each split")
         return figures
@@ -264,7 +251,7 @@ class RunFolder:
         def changed(_: str) -> str:
             return json.dumps({**self.metrics(), split: dict(figures)}, indent=2) + "\n"
 
-        rewrite(self.path / "metrics.json", changed)
+        files.rewrite(self.path / "metrics.json", changed)
 
     def load_model(self, task: Task | None = None) -> keras.Model:
         """Load the finished model, not compiled; `task` is the result of `task()`, if at hand.
@@ -274,7 +261,7 @@ class RunFolder:
         """
         self.require_finished()
         task = task or self.task("")  # also registers the classes that the file names
-        check_hashes(self.path / MANIFEST, self.path)
+        files.check_hashes(self.path / files.MANIFEST, self.path)
         try:
             model = keras.saving.load_model(self.model_file, compile=False)
         except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
@@ -285,10 +272,12 @@ class RunFolder:
 
     def save_model(self, model: keras.Model, task: Task) -> None:
         """Write the manifest and then the finished model, which marks the run as finished."""
-        with atomic_file(self.model_file) as temporary:
+        with files.atomic_file(self.model_file) as temporary:
             keras.saving.save_model(model, temporary)
-            files = {name: self.path / name for name in (CONFIG, *task.assets())}
-            write_json(self.path / MANIFEST, hashes({**files, self.model_file.name: temporary}))
+            kept = {name: self.path / name for name in (CONFIG, *task.assets())}
+            files.write_json(
+                self.path / files.MANIFEST, files.hashes({**kept, self.model_file.name: temporary})
+            )
 
     @classmethod
     @contextlib.contextmanager
@@ -298,10 +287,10 @@ class RunFolder:
         The lock ends with the `with` block, or with the process, even if it is killed.
         """
         path = Path(path)
-        with only_process(path, "training"):
+        with files.only_process(path, "training"):
             try:
                 for entry in (*path.glob("*"), *path.glob("checkpoints/*")):
-                    if is_stale(entry):
+                    if files.is_stale(entry):
                         entry.unlink()
             except OSError as error:
                 raise FileError(f"cannot write {path}: {error.strerror}") from error
