@@ -265,7 +265,7 @@ def warn_of_spellings(file: str, counts: Mapping[str, int]) -> None:
             f"{file}: labels that differ only in case or spaces count as different ones: "
             f"{'; '.join(doubtful)}",
             DataWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 
