@@ -23,7 +23,7 @@ from keras_quasiattn.lab.tasks.encoder import EncoderReading
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER
 from keras_quasiattn.lab.tasks.measured import Measured
 from keras_quasiattn.lab.tasks.preset import SPLITS
-from keras_quasiattn.lab.tasks.task import Source, own_source
+from keras_quasiattn.lab.tasks.sources import Source, own_source
 from keras_quasiattn.lab.tasks.vocabulary_task import ClassTask
 from keras_quasiattn.metrics import attention_flops
 from keras_quasiattn.metrics.attention_flops import POOLINGS

@@ -23,7 +23,8 @@ from keras_quasiattn.lab.tasks.encoder import EncoderReading
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER
 from keras_quasiattn.lab.tasks.measured import Judged, Measured, bag_of_words
 from keras_quasiattn.lab.tasks.preset import SPLITS
-from keras_quasiattn.lab.tasks.task import ServingSignature, Source, own_source
+from keras_quasiattn.lab.tasks.sources import Source, own_source
+from keras_quasiattn.lab.tasks.task import ServingSignature
 from keras_quasiattn.lab.tasks.vocabulary_task import ClassTask, VocabularyTask
 from keras_quasiattn.metrics import (
     MeanAveragePrecision,

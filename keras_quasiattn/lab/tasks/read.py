@@ -22,13 +22,8 @@ from keras_quasiattn.lab.tasks.batches import as_bytes, in_batches, joined, plai
 from keras_quasiattn.lab.tasks.measured import Measured, judge
 from keras_quasiattn.lab.tasks.pairs import first_and_others, one_by_one, split_input
 from keras_quasiattn.lab.tasks.preset import SPLITS
-from keras_quasiattn.lab.tasks.task import (
-    ServingSignature,
-    Source,
-    TokenizedTexts,
-    own_source,
-    plain_tokens,
-)
+from keras_quasiattn.lab.tasks.sources import Source, own_source
+from keras_quasiattn.lab.tasks.task import ServingSignature, TokenizedTexts, plain_tokens
 from keras_quasiattn.lab.tasks.vocabulary_task import VocabularyTask
 from keras_quasiattn.lab.text import SPAN_CLEANINGS, SpanTokenizer
 from keras_quasiattn.metrics import SpanAccuracy, SpanF1, scores_by_question

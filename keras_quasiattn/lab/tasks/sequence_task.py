@@ -37,7 +37,8 @@ from keras_quasiattn.lab.tasks.data_summary import summarize
 from keras_quasiattn.lab.tasks.measured import Measured, judge_texts
 from keras_quasiattn.lab.tasks.preset import SPLITS
 from keras_quasiattn.lab.tasks.sequence_presets import DECODING_OPTIONS
-from keras_quasiattn.lab.tasks.task import ServingSignature, Source, Task, own_source
+from keras_quasiattn.lab.tasks.sources import Source, own_source
+from keras_quasiattn.lab.tasks.task import ServingSignature, Task
 from keras_quasiattn.lab.text import SentencePieceTokenizer, learn_sentence_pieces
 from keras_quasiattn.metrics import (
     SequenceAccuracy,

@@ -1,8 +1,7 @@
-"""The interface of tasks for training, serving, reports and the command line, and their data."""
+"""The interface of tasks for training, serving, reports and the command line."""
 
 import abc
 import contextlib
-import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,10 +10,8 @@ from typing import Any, ClassVar, NamedTuple
 import keras
 import numpy as np
 import tensorflow as tf
-import tensorflow_datasets as tfds
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.data import LabelledTextSet, pending_download, prepare
 from keras_quasiattn.lab.tasks.batches import FILE
 from keras_quasiattn.lab.tasks.catalogue import CATALOGUE, chosen_options
 from keras_quasiattn.lab.tasks.measured import (
@@ -23,85 +20,7 @@ from keras_quasiattn.lab.tasks.measured import (
     flat_figures,
     open_gates,
 )
-from keras_quasiattn.lab.tasks.preset import SPLITS, Preset, TrainingSettings
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Source:
-    """The source of the examples of a preset."""
-
-    # Returns the splits: of a data set from its builder and the task's data options, otherwise from
-    # the options alone.
-    read: Callable[..., LabelledTextSet[Any]]
-    example: str  # an input like the data
-    builder: Any = None  # a TFDS name, or a builder class of this package; None without a data set
-    config: str | None = None
-    published_rows: int | None = None  # in training, if this source is only a part of them
-    note: str = ""  # on the data; ignored if `published_rows` is given
-    dropped: str = "rows without a label"  # the kind of rows that reading leaves out
-
-    def load(self, options: Mapping[str, Any], data_dir: Path) -> tuple[LabelledTextSet[Any], str]:
-        """Return the examples with a validation split, and a note; write missing data sets first.
-
-        With `test_share`, a test split is held out too if there is none.
-        """
-        if self.builder is None:
-            whole = self.read(options)
-        else:
-            whole = self.read(prepare(lambda: self._made(data_dir, options), data_dir), options)
-        notes = [self.note] if self.note else []
-        if self.published_rows is not None:
-            count = len(whole.splits["train"])
-            notes = [f"a part: {count:,} of {self.published_rows:,} training rows"]
-        if count := sum(whole.dropped.values()):
-            notes.append(f"{count:,} {self.dropped} left out")
-        rows = len(whole.splits["train"])
-        if (share := options.get("test_share")) and "test" not in whole.splits:
-            # The test split takes the end of the hash range; the validation split its start.
-            whole = whole.with_held_out("test", 1 - share, 1.0, f"data.test_share is {share}")
-            notes.append(f"test is {len(whole.splits['test']):,} of {rows:,} rows, by hash")
-        if "validation" not in whole.splits:
-            whole = whole.with_validation(options["validation_share"], options["validation_fold"])
-            held_out = len(whole.splits["validation"])
-            notes.append(f"validation is {held_out:,} of {rows:,} training rows, by hash")
-        return whole, "; ".join(notes)
-
-    def is_prepared(self, data_dir: Path, options: Mapping[str, Any]) -> bool:
-        """Return whether nothing must be downloaded or written to `data_dir`."""
-        return self.builder is None or self._made(data_dir, options).is_prepared()
-
-    def pending_download(self, data_dir: Path) -> str:
-        """Return what `load` would download to `data_dir`; empty for nothing."""
-        # Builders of this package read files that the user provides.
-        return pending_download(self._made(data_dir, {})) if isinstance(self.builder, str) else ""
-
-    def _made(self, data_dir: Path, options: Mapping[str, Any]) -> tfds.core.DatasetBuilder:
-        if isinstance(self.builder, str):
-            return tfds.builder(self.builder, data_dir=data_dir)
-        config = f"{self.config}_phrases" if options.get("phrases") else self.config
-        return self.builder(config=config, data_dir=data_dir)
-
-
-def own_source(example: str, read: Callable[..., LabelledTextSet[Any]], **more: Any) -> Source:
-    """Return the source of the user's own files.
-
-    `read` takes them by split and, if there is an option `columns`, the columns' names in them.
-    """
-
-    def read_own(options: Mapping[str, Any]) -> LabelledTextSet[Any]:
-        return read(
-            own_files(options), *(options[name] for name in ("columns",) if name in options)
-        )
-
-    return Source(example=example, read=read_own, **more)
-
-
-def own_files(options: Mapping[str, Any]) -> dict[str, str]:
-    """Return the user's files by split, from a task's data options."""
-    files = {split: options[split] for split in SPLITS if options[split]}
-    if "train" not in files:
-        raise UserError("data.train is '': name a file, with --data FILE or --set data.train=FILE")
-    return files
+from keras_quasiattn.lab.tasks.preset import Preset, TrainingSettings
 
 
 class ServingSignature(NamedTuple):
@@ -211,7 +130,7 @@ class Task(abc.ABC):
         counts_tokens: whether `training.batch_size` is a number of tokens.
         measures_training: whether the metrics also measure training batches; if not, the history
             has only their validation values.
-        sources: where the examples of each preset come from, if anywhere.
+        sources: where the examples of each preset come from; a `sources.Source`, if anything.
         least: the least value of options, by dotted name.
         input_columns: columns of a table whose rows `predict` can answer, joined by tabs; empty if
             inputs are not rows.
@@ -236,7 +155,7 @@ class Task(abc.ABC):
     has_classes: ClassVar[bool] = False
     counts_tokens: ClassVar[bool] = False
     measures_training: ClassVar[bool] = True
-    sources: ClassVar[Mapping[str, Source]] = {}
+    sources: ClassVar[Mapping[str, Any]] = {}
     least: ClassVar[Mapping[str, int]] = {}
     input_columns: ClassVar[tuple[str, ...]] = ()
     answer_names: ClassVar[tuple[str, ...] | None] = None
