@@ -83,7 +83,10 @@ NAMED = {
         "report": [SHOW + "view.html()", SHOW + "view.figure()"],
     }.items()
 }
-WORKS_ON_TENSORFLOW = ["import keras_quasiattn; keras_quasiattn.lab.training.RunFolder"]
+WORKS_ON_TENSORFLOW = [
+    "import keras_quasiattn; keras_quasiattn.lab.training.RunFolder",
+    "from keras_quasiattn.serving import export",  # a task to export needs the extra
+]
 WORKS = [
     "from keras_quasiattn import layers, metrics, models, ops, report, serving",
     "from keras_quasiattn.lab import training",
