@@ -187,7 +187,9 @@ def _scores_of_heads(
             f"of heads. Received score_kernels.shape={shape}."
         )
     products = heads - shape[1]
-    scores = [dot_products(query[..., :products, :, :], key[..., :products, :, :], scale)]
+    scores = []
+    if products:  # a product of no heads ends ONNX Runtime
+        scores.append(dot_products(query[..., :products, :, :], key[..., :products, :, :], scale))
     # One score matrix (..., 1, T, S) per conflict head.
     for index, head in enumerate(range(products, heads)):
         u, v = (x[..., head : head + 1, :, :] for x in (query, key))

@@ -160,7 +160,9 @@ def hard_gates(
     best = ops.logical_and(best, ops.greater_equal(probability, 0))
     # (..., T), True at the first of the best positions.
     first = ops.logical_and(best, ops.equal(ops.cumsum(ops.cast(best, "int32"), axis=-1), 1))
-    gates = ops.where(ops.any(gates, axis=-1, keepdims=True), gates, first)
+    # Not `where`, which ONNX Runtime has for numbers only.
+    is_closed = ops.logical_not(ops.any(gates, axis=-1, keepdims=True))
+    gates = ops.logical_or(gates, ops.logical_and(is_closed, first))
     record("gates", gates, mask, "gates")
     return gates
 

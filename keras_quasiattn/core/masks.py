@@ -140,7 +140,8 @@ def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
     if mask is not None:
         # About the lowest float32, not −inf: a row without keys stays finite until it is zeroed.
         scores = ops.where(mask, scores, ops.cast(-3.4e38, scores.dtype))
-    if scores.shape[-1] == 1:  # Keras' softmax would warn
+    length = scores.shape[-1]  # not an integer where PyTorch traces a graph for other lengths
+    if isinstance(length, int) and length == 1:  # Keras' softmax would warn
         return zero_masked(ops.exp(scores - scores), mask)
     return zero_masked(ops.softmax(scores, axis=-1), mask)
 
