@@ -51,6 +51,7 @@ def test_word_vectors_are_read_by_every_run(tiny_task, tmp_path):
     assert not (tmp_path / "assets").exists()
 
 
+@pytest.mark.usefixtures("eagerly")  # its two updates are not worth a graph
 def test_a_run_that_had_finished_was_measured_on_other_data(tmp_path):
     options = {"training__steps": 2, "training__checkpoint_every": 2, "model__units": 4}
     tiny_texts.files(tmp_path, train=40)
