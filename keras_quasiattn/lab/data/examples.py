@@ -289,10 +289,7 @@ def counted_letters(seed: int = 0) -> LabelledTextSet[LabelledTexts]:
     """Generate texts such as "b a f b c b", whose class, "3", counts their most frequent letter.
 
     A sum over equal letters yields the count; an average over the text does not. The splits share
-    no text, and every class is equally frequent in each.
-
-    Args:
-        seed: determines the texts.
+    no text, and every class is equally frequent in each. `seed` determines the texts.
 
     >>> some = counted_letters()
     >>> some.classes, {name: len(split) for name, split in some.splits.items()}

@@ -111,14 +111,8 @@ def read_inputs(
 ) -> list[tuple[str, str | None]]:
     """Read the rows of a table as inputs of `predict`, each with its label or None.
 
-    Args:
-        file: as for `read_table`.
-        columns: the columns that form an input; tabs join them, and tabs and line breaks inside
-            them become spaces.
-        names: as for `read_table`; "label" may be among them.
-
-    Raises:
-        UserError: as for `read_table`.
+    Tabs join the `columns` that form an input; tabs and line breaks inside them become spaces.
+    "label" may be among the `names`, which are as for `read_table`, as are the errors.
     """
     return [
         ("\t".join(re.sub(r"[\t\n]", " ", row[column]) for column in columns), row.get("label"))
@@ -129,8 +123,7 @@ def read_inputs(
 def read_parallel(files: Mapping[str, str | Path]) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield the lines of several files of one column, side by side, with their number from 1.
 
-    Args:
-        files: the file of each column; it may be compressed (.gz, .xz).
+    `files` has the file of each column, which may be compressed (.gz, .xz).
 
     Raises:
         UserError: a file cannot be read or is empty, or the files differ in their number of lines.

@@ -68,11 +68,8 @@ def quantize(
     kernels back to float32 with the rounded values. Activations are not quantized, because LiteRT
     would reject such models and OpenVINO would give different answers.
 
-    Args:
-        folder: the finished run.
-        task: the run's task, with its data.
-        mode: "int8".
-        limit: number of validation examples to measure; None measures all. Defaults to 1000.
+    The only `mode` is "int8". `limit` is the number of validation examples to measure, by default
+    1000; None measures all.
 
     Raises:
         UserError: an unknown mode, or missing data.

@@ -27,14 +27,9 @@ def open_text(
 ) -> Iterator[IO[str]]:
     r"""Open a UTF-8 text file for reading, and decompress it if its suffix is .gz or .xz.
 
-    A byte-order mark is skipped; a UTF-16 mark, which some spreadsheets write, selects UTF-16. By
-    default lines end only at "\n", because texts may contain other characters that Python treats as
-    line ends.
-
-    Args:
-        file: the file.
-        errors: what to do with invalid bytes, as for `open`.
-        newline: where lines end, as for `open`.
+    A byte-order mark is skipped; a UTF-16 mark, which some spreadsheets write, selects UTF-16.
+    `errors` and `newline` are as for `open`. By default lines end only at "\n", because texts may
+    contain other characters that Python treats as line ends.
 
     Raises:
         UserError: the file cannot be read, is damaged or is not UTF-8.
