@@ -51,6 +51,20 @@ def test_jsonl_gives_texts_and_numbers(tmp_path):
     assert rows == [(1, {"text": "a\nb", "label": "1"}), (3, {"text": "", "label": "no"})]
 
 
+def test_labels_that_csv_and_write_table_write_were_refused_in_jsonl_and_parquet(tmp_path):
+    table = {"text": ["a", "b"], "label": [True, False]}
+    pyarrow.parquet.write_table(pyarrow.table(table), tmp_path / "a.parquet")
+    lines = '{"text": 0.5, "label": 1.0}\n{"text": 2, "label": true}\n'
+    assert [row for _, row in read(tmp_path, "a.jsonl", lines)] == [
+        {"text": "0.5", "label": "1"},
+        {"text": "2", "label": "True"},
+    ]
+    assert [row for _, row in read_table(tmp_path / "a.parquet", COLUMNS)] == [
+        {"text": "a", "label": "True"},
+        {"text": "b", "label": "False"},
+    ]
+
+
 def test_jsonl_may_hold_lists(tmp_path):
     rows = read(tmp_path, "a.jsonl", '[{"text": "a", "label": 1}, {"text": "b", "label": 2}]\n')
     assert rows == [(1, {"text": "a", "label": "1"}), (1, {"text": "b", "label": "2"})]
@@ -72,7 +86,7 @@ def test_parquet(tmp_path):
         (1, {"text": "a\nb", "label": "1"}),
         (2, {"text": "naïve", "label": "2"}),
     ]
-    with pytest.raises(UserError, match=r"a.parquet, line 1: 'x' is 0.5: expected a text or an"):
+    with pytest.raises(UserError, match=r"a.parquet, line 2: 'x' is null: expected a text or a"):
         list(read_table(tmp_path / "a.parquet", ["text"], optional=["label"], names={"text": "x"}))
     (tmp_path / "b.parquet").write_bytes(b"text")
     with pytest.raises(UserError, match="b.parquet is not a Parquet file: "):
@@ -177,10 +191,16 @@ def test_parallel_files(tmp_path):
             "a.jsonl, line 1: the columns are 'text': .* such as --columns label=NAME",
         ),
         ("a.jsonl", '{"text": "a", "label": null}\n', "a.jsonl, line 1: 'label' is null: expected"),
-        ("a.jsonl", '{"text": true, "label": 1}\n', "a.jsonl, line 1: 'text' is true"),
+        ("a.jsonl", '{"text": {"a": 1}, "label": 1}\n', "a.jsonl, line 1: 'text' is {\"a\": 1}"),
+        ("a.jsonl", '{"text": "a", "label": NaN}\n', "a.jsonl, line 1: 'label' is NaN: expected"),
         ("a.jsonl", "\n", "a.jsonl has no rows"),
         ("a.odt", "a\n", "a.odt has an unsupported file extension: use .tsv, .csv, .txt, .jsonl"),
         ("a.tsv.gz", "a\n", "a.tsv.gz is damaged"),
+        # They were read as CSV, and "not UTF-8".
+        ("a.csv.bz2", "a\n", "a.csv.bz2 has an unsupported file extension"),
+        ("a.csv.zip", "a\n", "a.csv.zip has an unsupported file extension"),
+        ("a.csv.xlsx", "a\n", "a.csv.xlsx has an unsupported file extension"),
+        (".gz", "a\n", "gz has an unsupported file extension"),
     ],
 )
 def test_error_names_file_and_line(name, content, message, tmp_path):

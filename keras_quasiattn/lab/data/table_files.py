@@ -60,8 +60,8 @@ def read_table(
         names: the name in the file of each requested column that has a different name there.
 
     Yields:
-        The number of the row's (last) line, counted from 1, and the fields by column; an integer in
-        JSONL or Parquet is converted to text.
+        The number of the row's (last) line, counted from 1, and the fields by column. Numbers and
+        truth values in JSONL or Parquet become texts: "1" for 1 and for 1.0, "0.5", "True".
 
     Raises:
         UserError: the file cannot be read, has another format (the message names the line), has a
@@ -231,12 +231,18 @@ def _typed_rows(wanted: _Wanted, rows: Iterator[tuple[int, dict[str, Any]]]) -> 
         present = (column for column in wanted.optional if row.get(column) is not None)
         chosen = {column: row[column] for column in (*wanted.columns, *present)}
         for column, value in chosen.items():
-            if not isinstance(value, str | int) or isinstance(value, bool):
+            if not isinstance(value, str | int | float) or value != value:  # NaN
                 raise UserError(
                     f"{place}: {column!r} is {json.dumps(value, default=str)}: "
-                    "expected a text or an integer"
+                    "expected a text or a number"
                 )
-        yield number, {column: str(value) for column, value in chosen.items()}
+        yield number, {column: _as_text(value) for column, value in chosen.items()}
+
+
+def _as_text(value: str | float) -> str:
+    """Return a value as `write_table` writes it: pandas makes 1.0 of integers with gaps."""
+    whole = isinstance(value, float) and value.is_integer()
+    return str(int(value) if whole else value)
 
 
 def _delimited_rows(wanted: _Wanted, lines: _Fields) -> _Rows:

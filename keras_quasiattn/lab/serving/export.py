@@ -420,9 +420,15 @@ def convert(
     arrays = {spec.name: ids[f"{spec.name}_ids"] for spec in signature.input_signature}
     if signature.model_ids is not None:
         arrays = signature.model_ids(task.example)
+    names = [tensor.name for tensor in model.inputs]
+    if not arrays.keys() <= set(names):
+        raise UserError(
+            f"a model of the task {task.name!r} cannot be converted for {chosen.name}, because it "
+            f"reads more than token ids ({', '.join(names)}): export a SavedModel"
+        )
     example = {name: array[array != 0] for name, array in arrays.items()}  # (ids,), all texts
     known = np.unique(np.concatenate(list(example.values())))
-    batches = list(_batches([tensor.name for tensor in model.inputs], known))
+    batches = list(_batches(names, known))
     with atomic_folder(final) as temporary:
         temporary.mkdir()
         difference = convert_model(model, chosen, temporary, batches)

@@ -16,9 +16,15 @@ _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 
 
 def format_of(file: Path, known: Container[str]) -> str | None:
-    """Return the last extension of the file's name that is in `known`, or None; in lower case."""
-    suffixes = (suffix.lower() for suffix in reversed(file.suffixes))
-    return next((suffix for suffix in suffixes if suffix in known), None)
+    """Return the extension of the file's name, before .gz or .xz, if it is in `known`, or None.
+
+    The extension is in lower case. Another extension at the end, such as .zip, is None: what the
+    file contains is not what an extension before it says.
+    """
+    form, *others = [suffix.lower() for suffix in reversed(file.suffixes)] or [""]
+    if form in _OPENERS:
+        form = others[0] if others else ""
+    return form if form in known else None
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny_pairs
+import tiny_reading
 import tiny_texts
 
 from keras_quasiattn.errors import UserError
@@ -176,6 +177,15 @@ def test_what_does_not_answer_alike_is_never_seen(moment, action, message, pairs
     with pytest.raises(UserError, match=message):
         convert(*pairs, tmp_path / "new", "onnx")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_reader_was_asked_with_ids_of_unequal_words_and_forms(tmp_path, stub):
+    run = finished(
+        tmp_path / "run", tiny_reading.make(tiny_reading.files(tmp_path), "attention_flow")
+    )
+    with pytest.raises(UserError, match=r"task 'read' cannot be converted for Stub.* \(.*forms"):
+        convert(*run, tmp_path / "saved", "onnx")
+    assert not (tmp_path / "saved").exists()
 
 
 @pytest.mark.parametrize("key", RUNTIMES)
