@@ -109,6 +109,19 @@ def test_layers_name_no_backend():
         assert not importing([path], BACKENDS - {path.stem.partition("_")[0]})
 
 
+def test_autograph_cannot_convert_a_name_in_an_expression():
+    # A tf.function that called an op with a bias, and `evaluate` of a translation by CoDA, printed
+    # five lines about `:=`.
+    computing = [*COMPUTING, *(ROOT / "keras_quasiattn" / "models").rglob("*.py")]
+    found = [
+        f"{path.relative_to(ROOT)}, line {node.lineno}"
+        for path in computing
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.NamedExpr)
+    ]
+    assert not found
+
+
 def test_no_condition_names_an_attention():
     """Only an attention's own code names it; elsewhere it is a table entry or an argument."""
     from keras_quasiattn.attention import ATTENTIONS

@@ -39,7 +39,10 @@ def check_score_bias(bias: Tensor, shape: tuple[Any, ...], name: str) -> None:
 def check_not_low(bias: Tensor, mask: Tensor | None) -> None:
     """Raise a `ValueError` for a finite bias too low to be a bias, unless it is traced."""
     content = known_content(bias)
-    if content is None or not (low := np.isfinite(content) & (content < LOWEST_SCORE)).any():
+    if content is None:
+        return
+    low = np.isfinite(content) & (content < LOWEST_SCORE)
+    if not low.any():
         return
     visible = True if mask is None else known_content(mask)
     if visible is not None and (low & visible).any():

@@ -114,7 +114,8 @@ class PairAttention(ConfiguredLayer):
         a, b = (tuple(x.shape) for x in given["inputs"])
         outputs = self.compute_output_shape([a, b])
         shapes = [outputs] if self.one_output else outputs
-        if scored := given.get("return_attention_scores", False):
+        scored = given.get("return_attention_scores", False)
+        if scored:
             shapes = [*shapes, *[(a[0], a[1], b[1])] * self.score_count]
         specs = [keras.KerasTensor(shape, dtype=self.compute_dtype) for shape in shapes]
         if not self.one_output:
@@ -139,9 +140,10 @@ def check_pair(shapes: Any, same_features: bool = True) -> None:
 
 def _checked_masks(inputs: Any, mask: Any) -> list[Any]:
     """Return the masks of two inputs, one each; raise a `ValueError` if they do not match."""
+    given: Any
     if not isinstance(inputs, (list, tuple)):
         # Unpacking a single tensor would iterate over its examples.
-        given: Any = f"one {type(inputs).__name__} of shape {tuple(getattr(inputs, 'shape', ()))}"
+        given = f"one {type(inputs).__name__} of shape {tuple(getattr(inputs, 'shape', ()))}"
     else:
         given = [tuple(x.shape) for x in inputs]
     if isinstance(given, str) or len(given) != 2 or any(len(shape) != 3 for shape in given):

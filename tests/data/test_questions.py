@@ -165,7 +165,7 @@ BAD_SQUAD = [
         squad(("a b", [asked("x", "q", b=2), {"id": "y", "question": "q"}])),
         "record 2: not in SQuAD's format .KeyError",
     ),
-    ('{"data": 3}', "record 1: not in SQuAD's format"),
+    ('{"data": 3}', "record 1: not in SQuAD's format .TypeError: 3 is not a question"),
     ('{"data": ["x"]}', "record 1: not in SQuAD's format"),
     ('[{"question": "q", "context": "a"}]', "record 1: not in SQuAD's format .KeyError"),
     ('[{"qas": [{"question": "q"}]}]', "record 1: not in SQuAD's format .KeyError"),
@@ -200,7 +200,8 @@ def test_broken_squad_names_file_and_record(text, message, tmp_path):
         ([LINE, {"qas": 3}], "record 2: not a question"),
         ([{"qas": [3], "context": ""}], "record 1: not a question"),
         ([{**LINE, "answers": {"text": "a", "answer_start": 0}}], "record 1: the answers are 'a'"),
-        ([{**LINE, "context": 3}], "record 1: the passages must be a list of texts"),
+        ([{**LINE, "context": 3}], "record 1: the context is 3: expected a text"),
+        ([{"question": "q"}], "record 1: the context is None: expected a text"),
     ],
 )
 def test_broken_lines_name_file_and_record(lines, message, tmp_path):

@@ -1,7 +1,9 @@
 import keras
 import pytest
 
+from keras_quasiattn.core.score_bias import check_not_low
 from keras_quasiattn.core.tiling import keys_per_tile
+from keras_quasiattn.layers.base import _checked_masks
 
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="TensorFlow graphs")
@@ -17,8 +19,9 @@ def test_tiles_are_wide_and_even_where_lengths_are_unknown_too(target, source, s
 
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="TensorFlow graphs")
-def test_autograph_converts_the_choice_of_tiles():
+@pytest.mark.parametrize("function", [keys_per_tile, _checked_masks, check_not_low])
+def test_autograph_converts_names_that_are_set_in_branches(function):
     # An annotated name in a branch made it warn in every tf.function that called an op.
     import tensorflow as tf
 
-    assert tf.autograph.to_graph(keys_per_tile)(tf.constant(64), tf.constant(64)) == 64
+    tf.autograph.to_graph(function)

@@ -134,7 +134,8 @@ class Pairs:
         seen = causal_mask(*ops.shape(products)[-2:]) if self.is_causal else None
         mask = combine_masks(self.mask, pair_mask(self.row_mask, self.key_mask), seen)
         alpha, beta = self.alpha, self.beta
-        if (observe := calibration.observe.get()) is not None:
+        observe = calibration.observe.get()
+        if observe is not None:
             alpha, beta = observe(products, distance, mask)
         negative_distance = as_dtype(beta, products.dtype) * -distance  # N
         similarity = as_dtype(alpha, products.dtype) * products

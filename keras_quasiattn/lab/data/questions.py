@@ -292,6 +292,8 @@ def _rows(value: Any) -> Iterator[Any]:
     if isinstance(value, list):
         for one in value:
             yield from _rows(one)
+    elif not isinstance(value, dict):
+        raise TypeError(f"{value!r:.60} is not a question")
     elif "question" in value:
         yield value
     elif "data" in value:
@@ -304,11 +306,13 @@ def _rows(value: Any) -> Iterator[Any]:
         yield value
 
 
-def _question_of_row(place: str, row: Any, number: str) -> Question:
+def _question_of_row(place: str, row: Mapping[str, Any], number: str) -> Question:
     """Return a question from any of the accepted forms of answers and their starts."""
-    if not isinstance(row, dict):
-        raise TypeError(f"{row!r} is not a question")
-    context = _joined(place, row["passages"] if "passages" in row else [row.get("context")])
+    context = _joined(place, row["passages"]) if "passages" in row else row.get("context")
+    if not isinstance(context, str):
+        raise UserError(
+            f"{place}: the context is {context!r:.60}: expected a text, or texts as 'passages'"
+        )
     answers: Any = [] if row.get("is_impossible") is True else row["answers"]
     starts = row.get("answer_start")
     if isinstance(answers, dict):

@@ -416,19 +416,18 @@ def convert(
     final = new_version(target, f"{name}-{runtime}", version)
     model = quantized.model if quantized else folder.load_model(task)
     signature = task.serving_signature(model)
+    if not signature.own_ids:
+        raise UserError(
+            f"a model of the task {task.name!r} cannot be converted for {chosen.name}, because it "
+            "needs more than token ids: export a SavedModel"
+        )
     ids = example_inputs(signature, task.example)[TOKEN_IDS]
     arrays = {spec.name: ids[f"{spec.name}_ids"] for spec in signature.input_signature}
     if signature.model_ids is not None:
         arrays = signature.model_ids(task.example)
-    names = [tensor.name for tensor in model.inputs]
-    if not arrays.keys() <= set(names):
-        raise UserError(
-            f"a model of the task {task.name!r} cannot be converted for {chosen.name}, because it "
-            f"reads more than token ids ({', '.join(names)}): export a SavedModel"
-        )
     example = {name: array[array != 0] for name, array in arrays.items()}  # (ids,), all texts
     known = np.unique(np.concatenate(list(example.values())))
-    batches = list(_batches(names, known))
+    batches = list(_batches([tensor.name for tensor in model.inputs], known))
     with atomic_folder(final) as temporary:
         temporary.mkdir()
         difference = convert_model(model, chosen, temporary, batches)

@@ -438,6 +438,7 @@ class Read(VocabularyTask):
             tokenize=lambda texts: tf.strings.unicode_decode(texts, "UTF-8"),  # ids: code points
             answer_ids=_of_characters(answer),
             columns=lambda text: first_and_others(text, _NAMES),
+            own_ids=False,
         )
 
     def _answer_function(self, model: keras.Model) -> Any:

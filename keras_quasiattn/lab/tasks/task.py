@@ -45,6 +45,7 @@ class ServingSignature(NamedTuple):
             sequence; 0 if it reads each text separately.
         model_ids: maps one input of `predict` to the ids (1, L) that the model reads, by input
             name; None if it reads the ids of each argument.
+        own_ids: whether the ids are all that the model reads, and not code points.
     """
 
     function: Callable[..., dict[str, tf.Tensor]]
@@ -56,6 +57,7 @@ class ServingSignature(NamedTuple):
     longest: int | None = None
     joined: int = 0
     model_ids: Callable[[str], dict[str, np.ndarray]] | None = None
+    own_ids: bool = True
 
 
 class TokenizedTexts(NamedTuple):

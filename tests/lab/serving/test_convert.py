@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny_mlu
 import tiny_pairs
 import tiny_reading
 import tiny_texts
@@ -179,11 +180,17 @@ def test_what_does_not_answer_alike_is_never_seen(moment, action, message, pairs
     assert not list(tmp_path.iterdir())
 
 
+def test_a_decoder_reads_ids_beside_its_target(tmp_path, stub):
+    conversion = convert(*finished(tmp_path / "run", tiny_mlu.make(tmp_path)), tmp_path, "onnx")
+    assert (conversion.path / "model.onnx").is_file()
+    assert all(set(ids) == {"source", "target"} for ids in stub["asked"])
+
+
 def test_a_reader_was_asked_with_ids_of_unequal_words_and_forms(tmp_path, stub):
     run = finished(
         tmp_path / "run", tiny_reading.make(tiny_reading.files(tmp_path), "attention_flow")
     )
-    with pytest.raises(UserError, match=r"task 'read' cannot be converted for Stub.* \(.*forms"):
+    with pytest.raises(UserError, match="task 'read' cannot be converted for Stub, because"):
         convert(*run, tmp_path / "saved", "onnx")
     assert not (tmp_path / "saved").exists()
 
