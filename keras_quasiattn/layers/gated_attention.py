@@ -207,6 +207,7 @@ class GateNetwork(SequenceLayer):
                 recurrent_initializer=OrthogonalInitializer,
                 return_sequences=True,
                 dtype=dtype,
+                name="lstm",
             )
             self.hidden = bidirectional(lstm, dtype=dtype, name="hidden")
             hidden_shape = (*inputs_shape[:-1], 2 * self.units)

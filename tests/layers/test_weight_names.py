@@ -5,7 +5,9 @@ from pathlib import Path
 
 import keras
 import pytest
+from cases import CASES, ONE_OF_EACH
 
+from keras_quasiattn import layers
 from keras_quasiattn.attention.base import ATTENTIONS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "migration.md"
@@ -17,6 +19,8 @@ OWN = {
     )
 }
 
+# Each network of its gates is another set of sublayers.
+GATED = [case for case in CASES if case.layer is layers.GatedAttention and case not in ONE_OF_EACH]
 
 # With these options a layer has all the weights that the guide lists.
 LEARNED = {
@@ -45,3 +49,15 @@ def test_projections_follow_what_the_page_says_that_a_layer_learns(name, options
     assert names_of(kind(2, 4, **options, **learned)) == own + theirs
     if learned:
         assert names_of(kind(2, 4, **options)) == theirs
+
+
+@pytest.mark.parametrize("case", ONE_OF_EACH + GATED, ids=str)
+def test_names_do_not_depend_on_layers_made_before(case):
+    """Policies of parts (`DTypePolicyMap`) and optimizers' exclusions are chosen by path."""
+
+    def names():
+        layer = case.make(name="layer")
+        return [one.path for one in [*layer._flatten_layers(), *layer.weights]]
+
+    names()  # the first layers of their kinds in this process
+    assert names() == names()
