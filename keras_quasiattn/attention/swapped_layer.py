@@ -75,7 +75,7 @@ class Swap:
             return self._attention_layer(layer)
         if self.chooses(layer):
             return type(layer).from_config({**config, **self._choice(config)})
-        if not self._holds(layer):
+        if not self.holds(layer):
             return type(layer).from_config(config)
         if isinstance(layer, SwappedLayer):
             return self.make_block(original_class(layer), config["layer"])
@@ -83,6 +83,13 @@ class Swap:
 
     def make_block(self, kind: type[Any], serialized: dict[str, Any]) -> keras.layers.Layer:
         """Make a layer of a subclass of `kind` that swaps the attention assigned to it."""
+        made = self.block_class(kind, serialized)
+        # A copy, because Keras' wrappers and models change what they read
+        config = copy.deepcopy(serialized["config"])
+        return super(SwappedLayer, made).from_config(config)  # type: ignore[misc]
+
+    def block_class(self, kind: type[Any], serialized: dict[str, Any]) -> Any:
+        """Return the subclass of `kind` for a layer that was `serialized` before the swap."""
 
         @functools.wraps(kind.build)
         def build(layer: Any, *args: Any, **kwargs: Any) -> None:
@@ -97,9 +104,7 @@ class Swap:
         made: Any = type(kind.__name__, (SwappedLayer, kind), members)
         made.__module__ = kind.__module__
         _register(made)
-        # A copy, because Keras' wrappers and models change what they read
-        config = copy.deepcopy(serialized["config"])
-        return super(SwappedLayer, made).from_config(config)  # type: ignore[misc]
+        return made
 
     def hook(self, layer: keras.layers.Layer) -> None:
         """Make the heads of a layer that `can_be_hooked` compute the new attention."""
@@ -117,15 +122,16 @@ class Swap:
             return made
         if isinstance(value, keras.Sequential) or is_graph(value):
             return self._model(value)
-        return self.copy(value) if self._holds(value) else value
+        return self.copy(value) if self.holds(value) else value
 
-    def _holds(self, layer: keras.layers.Layer) -> bool:
+    def holds(self, layer: keras.layers.Layer) -> bool:
+        """Return whether this is a layer with attention to swap in it."""
         return holder_name(layer) in self.holders
 
     def _model(self, model: keras.Model) -> keras.Model:
         """Return a copy of a functional or sequential model that a block assigns, if it attends."""
         # Some layers make their attention only when they are built
-        if not any(self.replaces(one) or self._holds(one) for one in model._flatten_layers()):
+        if not any(self.replaces(one) or self.holds(one) for one in model._flatten_layers()):
             return model
         if makes_its_layers(model):
             return made_anew(model, self)
@@ -238,7 +244,7 @@ def holder_name(layer: keras.layers.Layer) -> str:
 
 
 @keras.saving.register_keras_serializable("keras_quasiattn")
-class SwappedModel:
+class SwappedModel(QuantizedParts):
     """Mixin, listed first, for a copied model; saved as original class, arguments and swap."""
 
     _swap: Swap
@@ -280,19 +286,33 @@ def made_anew(model: keras.Model, swap: Swap) -> keras.Model:
 
 
 def with_attention(model: keras.Model, swap: Swap, serialized: dict[str, Any]) -> keras.Model:
-    """Replace the attention in a model and in its nested layers, in place."""
-    for layer in model._flatten_layers():  # Keras has no public way to list the layers in a layer
+    """Replace the attention in a model and in its nested layers and models, in place.
+
+    Each of them that holds attention remembers the swap, so that it can be cloned or saved alone.
+    """
+    for layer in model._flatten_layers():  # parents come first; Keras has no public way to list
         if swap.replaces(layer):
             _become(layer, swap.assigned(layer))
         elif can_be_hooked(layer):
             swap.hook(layer)
-    kind = type(model)
+        elif layer is model:
+            layer.__class__ = _model_class(type(layer), swap, serialized)
+        elif is_graph(layer):
+            if makes_its_layers(layer) and any(map(swap.applies_to, layer._flatten_layers())):
+                own = keras.saving.serialize_keras_object(layer)
+                layer.__class__ = _model_class(type(layer), swap, own)
+        elif swap.holds(layer):
+            own = keras.saving.serialize_keras_object(layer)
+            layer.__class__ = swap.block_class(type(layer), own)
+    return model
+
+
+def _model_class(kind: type[Any], swap: Swap, serialized: dict[str, Any]) -> Any:
     members = {"_swap": swap, "_serialized": serialized, "__module__": kind.__module__}
     made: Any = type(kind.__name__, (SwappedModel, kind), members)
     # All such classes share a registered name; `from_config` in the base class serves all of them.
     keras.saving.register_keras_serializable("keras_quasiattn", "SwappedModel")(made)
-    model.__class__ = made
-    return model
+    return made
 
 
 def _made(serialized: dict[str, Any], custom_objects: Any = None) -> Any:

@@ -70,6 +70,32 @@ def test_a_model_is_swapped_answers_as_before_learns_and_is_saved(name, tmp_path
         assert isinstance(loaded, type(model)) and difference(one, loaded) <= 1e-6
 
 
+@pytest.mark.parametrize("name", some(("BERT classifier", "GPT-2"), ("BERT classifier",)))
+def test_a_clone_and_a_nested_model_keep_the_swap(name, tmp_path):
+    """Keras clones layer by layer and saves a nested model alone: each part must know the swap."""
+    copy = swap_attention(original(name), "coda", start="unchanged")
+    learn(copy)
+    clone = keras.models.clone_model(copy)
+    clone.set_weights(copy.get_weights())
+    assert difference(clone, copy) <= 1e-6
+    part = getattr(copy, "backbone", copy)
+    part.save(tmp_path / "part.keras")
+    loaded = keras.saving.load_model(tmp_path / "part.keras")
+    assert difference(loaded, part) <= 1e-6
+    again = swap_attention(copy, "sigmoid")
+    assert attention_count(again) == attention_count(copy)
+
+
+def test_a_quantized_copy_is_saved(tmp_path):
+    """Its configuration is that of the original, which is not quantized."""
+    copy = swap_attention(original("BERT"), "sigmoid")
+    copy.quantize("int8", filters="query|output|embedding")
+    copy.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert [one.quantization_mode for one in loaded._flatten_layers()].count("int8") > 4
+    assert difference(loaded, copy) <= 1e-5
+
+
 def attention_count(model: keras.Model) -> int:
     def is_named(one: keras.Layer) -> bool:
         return "Attention" in type(one).__name__
