@@ -1,5 +1,6 @@
 """Recreate layers, what is inside them, and whole models with another attention."""
 
+import contextlib
 import copy
 import dataclasses
 import functools
@@ -297,14 +298,26 @@ def with_attention(model: keras.Model, swap: Swap, serialized: dict[str, Any]) -
             swap.hook(layer)
         elif layer is model:
             layer.__class__ = _model_class(type(layer), swap, serialized)
-        elif is_graph(layer):
-            if makes_its_layers(layer) and any(map(swap.applies_to, layer._flatten_layers())):
-                own = keras.saving.serialize_keras_object(layer)
-                layer.__class__ = _model_class(type(layer), swap, own)
-        elif swap.holds(layer):
-            own = keras.saving.serialize_keras_object(layer)
-            layer.__class__ = swap.block_class(type(layer), own)
+        else:
+            # Some layers of KerasHub cannot be serialized, and so not be cloned, swapped or not
+            with contextlib.suppress(Exception):
+                _remember(layer, swap)
     return model
+
+
+def _remember(layer: keras.layers.Layer, swap: Swap) -> None:
+    """Let a layer or nested model, whose attention is about to be swapped, be saved with `swap`."""
+    if is_graph(layer):
+        inside = layer._flatten_layers(include_self=False)
+        if not (any(map(swap.applies_to, inside)) and makes_its_layers(layer)):
+            return
+        make = functools.partial(_model_class, swap=swap)
+    elif swap.holds(layer):
+        make = swap.block_class
+    else:
+        return
+    own = keras.saving.serialize_keras_object(layer)
+    layer.__class__ = make(type(layer), serialized=own)
 
 
 def _model_class(kind: type[Any], swap: Swap, serialized: dict[str, Any]) -> Any:
