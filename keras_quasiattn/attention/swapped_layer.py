@@ -311,7 +311,7 @@ def _remember(layer: keras.layers.Layer, swap: Swap) -> None:
         inside = layer._flatten_layers(include_self=False)
         if not (any(map(swap.applies_to, inside)) and makes_its_layers(layer)):
             return
-        make = functools.partial(_model_class, swap=swap)
+        make: Any = functools.partial(_model_class, swap=swap)
     elif swap.holds(layer):
         make = swap.block_class
     else:
