@@ -31,8 +31,8 @@ def test_a_saved_model_from_jax_answers_at_every_length(name, tmp_path):
     layer, given = case.make(), [*case.sequences(), *case.masks()]
     # A sequence and its mask have one length, which JAX has to know.
     count = len(case.style.lengths)
-    lengths = [f"length_{number % count}" for number in range(2 * count)]
-    shapes = [f"(batch, {length}{', _' * (len(x.shape) - 2)})" for length, x in zip(lengths, given, strict=True)]
+    names = [f"length_{number}" for number in range(count)]
+    shapes = [f"(batch, {name}, _)" for name in names] + [f"(batch, {name})" for name in names]
     model = called(case, layer, given)
     options = {"polymorphic_shapes": [shapes]}
     model.export(tmp_path / "model", verbose=False, jax2tf_kwargs=options)
