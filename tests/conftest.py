@@ -55,7 +55,7 @@ ON_EVERY_BACKEND = (
             *("pair_classifier", "pair_models", "prompts", "quantized", "readers", "registered"),
             *("sampling", "seq2seq", "sequence_crossentropy", "siamese_classifier", "transformer"),
             *("writers", "wrong_arguments", "swap_attention", "swap_blocks", "swap_kinds"),
-            *("swap_start", "swap_state"),
+            *("swap_start", "swap_state", "text_classifier"),
         )
     ),
 )
