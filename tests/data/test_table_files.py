@@ -1,9 +1,11 @@
 import csv
+import datetime
 import gzip
 import json
 import random
 import sys
 
+import openpyxl
 import pyarrow.parquet
 import pytest
 
@@ -91,6 +93,42 @@ def test_parquet(tmp_path):
     (tmp_path / "b.parquet").write_bytes(b"text")
     with pytest.raises(UserError, match="b.parquet is not a Parquet file: "):
         list(read_table(tmp_path / "b.parquet", COLUMNS))
+
+
+def test_the_first_sheet_of_a_workbook(tmp_path):
+    workbook = openpyxl.Workbook()
+    sheet = workbook.active
+    for row in (
+        ["text", "label", "x"],
+        ["a\nb", 1],
+        [],
+        [None, True, "not used"],
+        ["naïve", 0.5, None, None],
+        [3.0, datetime.date(2020, 1, 2)],
+    ):
+        sheet.append(row)
+    workbook.create_sheet("another").append(["text"])
+    workbook.save(tmp_path / "A.XLSX")
+    assert list(read_table(tmp_path / "A.XLSX", COLUMNS)) == [
+        (2, {"text": "a\nb", "label": "1"}),
+        (4, {"text": "", "label": "True"}),
+        (5, {"text": "naïve", "label": "0.5"}),
+        (6, {"text": "3", "label": "2020-01-02 00:00:00"}),
+    ]
+    with pytest.raises(UserError, match="line 1: the columns are 'text', 'label', 'x': 'body'"):
+        list(read_table(tmp_path / "A.XLSX", ["body"]))
+    sheet.append(["a", "b", "c", "d"])
+    workbook.save(tmp_path / "A.XLSX")
+    with pytest.raises(UserError, match="line 7: 4 fields, expected 3"):
+        list(read_table(tmp_path / "A.XLSX", COLUMNS))
+    openpyxl.Workbook().save(tmp_path / "empty.xlsx")
+    with pytest.raises(UserError, match="empty.xlsx, line 1: the columns are"):
+        list(read_table(tmp_path / "empty.xlsx", COLUMNS))
+    whole = (tmp_path / "A.XLSX").read_bytes()
+    for content in (b"text,label", whole[: len(whole) // 2]):
+        (tmp_path / "b.xlsx").write_bytes(content)
+        with pytest.raises(UserError, match="b.xlsx is not an Excel workbook"):
+            list(read_table(tmp_path / "b.xlsx", COLUMNS))
 
 
 def test_a_missing_pyarrow_was_a_traceback(tmp_path, monkeypatch):
@@ -199,7 +237,7 @@ def test_parallel_files(tmp_path):
         # They were read as CSV, and "not UTF-8".
         ("a.csv.bz2", "a\n", "a.csv.bz2 has an unsupported file extension"),
         ("a.csv.zip", "a\n", "a.csv.zip has an unsupported file extension"),
-        ("a.csv.xlsx", "a\n", "a.csv.xlsx has an unsupported file extension"),
+        ("a.csv.ods", "a\n", "a.csv.ods has an unsupported file extension"),
         (".gz", "a\n", "gz has an unsupported file extension"),
     ],
 )

@@ -166,7 +166,9 @@ _OPTIONS = (
         help="One of the task's presets; default: the first.",
     ),
     click.option(
-        "--data", type=PATH, help="Train on this file of your own: TSV, CSV, TXT, JSONL or Parquet."
+        "--data",
+        type=PATH,
+        help="Train on this file of your own: TSV, CSV, TXT, JSONL, Parquet or XLSX.",
     ),
     click.option(
         "--validation",

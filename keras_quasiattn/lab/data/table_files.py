@@ -1,4 +1,4 @@
-"""Read rows of TSV, CSV, TXT, JSONL and Parquet files, with their line numbers; write JSONL."""
+"""Read rows of TSV, CSV, TXT, JSONL, Parquet and Excel files, with their numbers; write JSONL."""
 
 import collections
 import csv
@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 import re
+import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
@@ -19,7 +20,7 @@ from keras_quasiattn.files import write
 from keras_quasiattn.lab.text import open_text
 from keras_quasiattn.lab.text.open_text import format_of
 
-_FORMS = (".tsv", ".csv", ".txt", ".jsonl", ".parquet")
+_FORMS = (".tsv", ".csv", ".txt", ".jsonl", ".parquet", ".xlsx")
 # Separators of spreadsheet fields: commas, or semicolons where the comma is the decimal point.
 _DELIMITERS = {".csv": ",;\t", ".txt": "\t;,"}
 
@@ -49,10 +50,14 @@ def read_table(
     JSONL: each line is an object or a list of objects. Parquet: the number of a row takes the place
     of the line number.
 
-    The file may be compressed (.gz, .xz), except Parquet. Other columns are ignored.
+    XLSX: the first sheet. Its first row names the columns, and an empty cell is an empty text. A
+    formula has the value that it had when the file was saved.
+
+    The file may be compressed (.gz, .xz), except Parquet and XLSX. Other columns are ignored.
 
     Args:
-        file: a file whose name ends in .tsv, .csv, .txt, .jsonl or .parquet; .gz or .xz may follow.
+        file: a file whose name ends in .tsv, .csv, .txt, .jsonl, .parquet or .xlsx; .gz or .xz may
+            follow.
         columns: the requested columns.
         optional: columns to include if the file (in JSONL and Parquet, the row) has them; null
             counts as missing.
@@ -61,7 +66,7 @@ def read_table(
 
     Yields:
         The number of the row's (last) line, counted from 1, and the fields by column. Numbers and
-        truth values in JSONL or Parquet become texts: "1" for 1 and for 1.0, "0.5", "True".
+        truth values in JSONL, Parquet or XLSX become texts: "1" for 1 and for 1.0, "0.5", "True".
 
     Raises:
         UserError: the file cannot be read, has another format (the message names the line), has a
@@ -91,6 +96,8 @@ def read_table(
             rows = _typed_rows(wanted, read_objects(file, stream, columns))
         elif form == ".parquet":
             rows = _typed_rows(wanted, _parquet_rows(wanted))
+        elif form == ".xlsx":
+            rows = _delimited_rows(wanted, _sheet_fields(file))
         else:
             if form is None:
                 raise UserError(
@@ -224,6 +231,27 @@ def _parquet_rows(wanted: _Wanted) -> Iterator[tuple[int, dict[str, Any]]]:
         raise UserError(f"{wanted.file} is not a Parquet file: {reason}") from None
 
 
+def _sheet_fields(file: Path) -> _Fields:
+    openpyxl = require("openpyxl", "tasks")  # slow to import
+    try:
+        with open(file, "rb") as stream:
+            with warnings.catch_warnings():  # about parts that are not cells, such as styles
+                warnings.simplefilter("ignore")
+                workbook = openpyxl.load_workbook(stream, read_only=True, data_only=True)
+            sheet = workbook.worksheets[0]
+            sheet.reset_dimensions()  # some programs state fewer than there are
+            width = 0
+            for number, cells in enumerate(sheet.iter_rows(values_only=True), 1):
+                fields = ["" if cell is None else _as_text(cell) for cell in cells]
+                while len(fields) > width and not fields[-1]:  # cells that were used once
+                    fields.pop()
+                width = width or len(fields)
+                yield number, fields + [""] * (width - len(fields))
+    except Exception as error:
+        # A damaged file can fail in openpyxl, in `zipfile`, or in the XML parser.
+        raise UserError(f"{file} is not an Excel workbook (.xlsx): {error}") from None
+
+
 def _typed_rows(wanted: _Wanted, rows: Iterator[tuple[int, dict[str, Any]]]) -> _Rows:
     for number, row in rows:
         place = f"{wanted.file}, line {number}"
@@ -239,7 +267,7 @@ def _typed_rows(wanted: _Wanted, rows: Iterator[tuple[int, dict[str, Any]]]) -> 
         yield number, {column: _as_text(value) for column, value in chosen.items()}
 
 
-def _as_text(value: str | float) -> str:
+def _as_text(value: Any) -> str:
     """Return a value as `write_table` writes it: pandas makes 1.0 of integers with gaps."""
     whole = isinstance(value, float) and value.is_integer()
     return str(int(value) if whole else value)

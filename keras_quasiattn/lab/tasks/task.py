@@ -45,7 +45,8 @@ class ServingSignature(NamedTuple):
             sequence; 0 if it reads each text separately.
         model_ids: maps one input of `predict` to the ids (1, L) that the model reads, by input
             name; None if it reads the ids of each argument.
-        own_ids: whether the ids are all that the model reads, and not code points.
+        own_ids: whether the model needs only its token ids; False for a reader, whose ids are code
+            points.
     """
 
     function: Callable[..., dict[str, tf.Tensor]]
