@@ -32,6 +32,8 @@ from keras_quasiattn.lab.training.trainer import compiled_model
 
 _TIMED = 20  # updates and answers to time
 _WARM_UP = 3  # updates before timing
+_Run = tuple[Job, Key]
+_SAID_EVERY = {True: 1.0, False: 20.0}  # seconds; on a terminal, or not
 
 
 def do(job: Job) -> Any:
@@ -157,10 +159,6 @@ def _examples(job: Job) -> list[Any]:
 
 
 _KINDS = {"cost": _cost, "run": _run, "baselines": _baselines, "examples": _examples}
-
-
-_Run = tuple[Job, Key]
-_SAID_EVERY = {True: 1.0, False: 20.0}  # seconds; on a terminal, or not
 
 
 class Engine:

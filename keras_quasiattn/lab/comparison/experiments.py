@@ -33,6 +33,27 @@ Key = tuple[str, str, str, str, frozenset[str]]
 VECTORS = "data.vectors"
 WITHOUT_VECTORS = "without word vectors"
 _LONGEST = 120  # characters of a folder's name, before the seed
+_LESS_IS_BETTER: Final = frozenset(
+    {"attention_flops", "cross_entropy", "density", "expected_calibration_error", "loss"}
+    | {"parameters", "perplexity", "seconds", "word_perplexity"}
+)
+# The keys of tables and rows, and their types.
+_TABLE: Final[Mapping[str, type]] = {
+    **dict.fromkeys(("name", "title", "task", "records", "choose", "split", "policy"), str),
+    **dict.fromkeys(("model", "against", "paper", "note"), str),
+    **dict.fromkeys(("figures", "set", "grid", "attention_options", "data"), dict),
+    **dict.fromkeys(("presets", "rows", "attentions"), list),
+    **dict.fromkeys(("seeds", "limit"), int),
+}
+_ROW: Final[Mapping[str, type | tuple[type, ...]]] = {
+    **dict.fromkeys(("name", "preset", "model", "against"), str),
+    "set": dict,
+    "paper": (str, dict),
+}
+_KINDS: Final = {str: "text", dict: "a table", list: "a list", int: "a positive integer"}
+_OF_TEXTS: Final = {"presets", "attentions", "data", "paper"}
+_AS_GIVEN: Final = {"title", "data", "seeds", "split", "limit", "policy", "paper", "note"}
+Point = Mapping[str, Any]
 
 
 def usual_options(task: str, preset: str, model: str) -> Preset:
@@ -87,12 +108,6 @@ def by_key(records: Iterable[Record]) -> dict[Key, dict[int, Record]]:
     for record in records:
         found.setdefault(key_of(record), {})[record["seed"]] = record
     return found
-
-
-_LESS_IS_BETTER: Final = frozenset(
-    {"attention_flops", "cross_entropy", "density", "expected_calibration_error", "loss"}
-    | {"parameters", "perplexity", "seconds", "word_perplexity"}
-)
 
 
 class Figure(NamedTuple):
@@ -217,24 +232,6 @@ class Table:
             dict(zip(self.grid, values, strict=True))
             for values in itertools.product(*self.grid.values())
         ]
-
-
-# The keys of tables and rows, and their types.
-_TABLE: Final[Mapping[str, type]] = {
-    **dict.fromkeys(("name", "title", "task", "records", "choose", "split", "policy"), str),
-    **dict.fromkeys(("model", "against", "paper", "note"), str),
-    **dict.fromkeys(("figures", "set", "grid", "attention_options", "data"), dict),
-    **dict.fromkeys(("presets", "rows", "attentions"), list),
-    **dict.fromkeys(("seeds", "limit"), int),
-}
-_ROW: Final[Mapping[str, type | tuple[type, ...]]] = {
-    **dict.fromkeys(("name", "preset", "model", "against"), str),
-    "set": dict,
-    "paper": (str, dict),
-}
-_KINDS: Final = {str: "text", dict: "a table", list: "a list", int: "a positive integer"}
-_OF_TEXTS: Final = {"presets", "attentions", "data", "paper"}
-_AS_GIVEN: Final = {"title", "data", "seeds", "split", "limit", "policy", "paper", "note"}
 
 
 def read_experiments(file: str | Path) -> list[Table]:
@@ -387,9 +384,6 @@ def _check(where: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> No
         listed = value.values() if isinstance(value, dict) else value
         if name in _OF_TEXTS and not all(isinstance(one, str) for one in listed):
             raise UserError(f"{where}: {name!r} is {value!r}: each of its values must be text")
-
-
-Point = Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -28,6 +28,10 @@ _ROWS = {"train": 4000, "validation": 1000, "test": 2000}
 
 
 _Self = TypeVar("_Self", bound="Examples")
+RELEVANCE = ("0", "1")
+NO_LABEL = "-"  # SNLI's label for a pair on which the annotators disagree
+_RARELY_CLICKED, _OFTEN_CLICKED = 0.3, 0.7
+_Row = tuple[str, dict[str, str]]  # the row's place, for errors, and its columns
 
 
 class Examples:
@@ -317,13 +321,6 @@ def _text(random: np.random.Generator, count: int) -> bytes:
     # Every other letter occurs at most as often.
     rest = random.permutation(np.repeat(others, count))[: length - count]
     return " ".join(_LETTERS[random.permutation([*[first] * count, *rest])]).encode()
-
-
-RELEVANCE = ("0", "1")
-NO_LABEL = "-"  # SNLI's label for a pair on which the annotators disagree
-_RARELY_CLICKED, _OFTEN_CLICKED = 0.3, 0.7
-
-_Row = tuple[str, dict[str, str]]  # the row's place, for errors, and its columns
 
 
 @dataclasses.dataclass(frozen=True)

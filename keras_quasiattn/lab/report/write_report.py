@@ -50,6 +50,11 @@ Titles = dict[str, dict[str, str]]
 
 SHOWN = 6  # number of texts with heat maps and tokens on the page
 _MEASURED = 32  # number of texts on which to measure saved checkpoints
+_NAMED = 4  # number of models or runs in the title
+_SPLIT = "validation"  # the split that chose the checkpoint, which every run has
+_SHOWN, _LONGEST = 20, 60  # largest number of differences in a table, and of characters in each
+# The version of the data has a digest of these files, so their paths do not matter.
+_PATHS = {f"data.{split}" for split in SPLITS}
 
 
 @dataclasses.dataclass
@@ -259,13 +264,6 @@ def with_received(task: Task, model: keras.Model, answer: Mapping[str, Any]) -> 
         weights = np.mean(values, axis=(0, 1)).tolist()
         return {**answer, "tokens": tokens, "weights": weights, "weights_of": source}
     return dict(answer)
-
-
-_NAMED = 4  # number of models or runs in the title
-_SPLIT = "validation"  # the split that chose the checkpoint, which every run has
-_SHOWN, _LONGEST = 20, 60  # largest number of differences in a table, and of characters in each
-# The version of the data has a digest of these files, so their paths do not matter.
-_PATHS = {f"data.{split}" for split in SPLITS}
 
 
 def write_report(

@@ -31,6 +31,12 @@ _LAYERS = (
     keras.layers.Embedding,
     keras.layers.ReversibleEmbedding,
 )
+STRINGS: Final = "serving_default"
+TOKEN_IDS: Final = "token_ids"
+CARD: Final = "README.md"
+_ROUNDING = 1e-3  # largest accepted difference between two numbers of an answer
+# (rows, length) of the batches to compare; each further input of a model is one position longer.
+_SHAPES = ((1, 1), (1, 7), (3, 5), (3, 13))
 
 
 class Quantized(NamedTuple):
@@ -81,10 +87,6 @@ def quantize(
     config = keras.quantizers.Int8QuantizationConfig(activation_quantizer=None)
     model.quantize(config=config, filters=lambda layer: isinstance(layer, _LAYERS))
     return Quantized(model, mode, before, task.evaluate(model, _SPLIT, limit))
-
-
-STRINGS: Final = "serving_default"
-TOKEN_IDS: Final = "token_ids"
 
 
 def signature_functions(signature: ServingSignature) -> dict[str, Any]:
@@ -182,9 +184,6 @@ def _without_rest(name: str, ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
     return tf.pad(kept, [[0, 0]] * (len(ids.shape) - 1) + [[0, missing]])
 
 
-CARD: Final = "README.md"
-
-
 def write_description(
     folder: RunFolder, task: Task, root: Path, file: Path, quantized: Quantized | None, **more: Any
 ) -> None:
@@ -273,9 +272,6 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     return "\n".join(f"| {' | '.join(text.replace('|', '¦') for text in row)} |" for row in cells)
 
 
-_ROUNDING = 1e-3  # largest accepted difference between two numbers of an answer
-
-
 def export(
     folder: RunFolder,
     task: Task,
@@ -350,10 +346,6 @@ def export(
         raise FileError(f"cannot write {final}: {str(error).splitlines()[0]}") from error
     add_model(Path(target), name)
     return final
-
-
-# (rows, length) of the batches to compare; each further input of a model is one position longer.
-_SHAPES = ((1, 1), (1, 7), (3, 5), (3, 13))
 
 
 class Conversion(NamedTuple):

@@ -40,6 +40,19 @@ _WEIGHTS = ("model.safetensors", "model.weights.h5")
 _BYTE_PAIRS = "RobertaBackbone"  # the family whose tokenizer is `BytePairTokenizer`
 _INPUTS = {"token_ids", "padding_mask", "segment_ids"}
 Tokenizer = EncoderTokenizer | BytePairTokenizer
+Tensor = Any
+# Inverse regularization strength of the regression that the dense layer starts from. Of 1e-4, 1e-3
+# and 1e-2, it was the best on validation data for four of six parts of TrecQA and Quora.
+_C = 1e-3
+_ADAPTED = ("query", "value")  # sublayers of an attention that get LoRA, as in KerasHub
+_ATTENTION = (
+    keras.layers.MultiHeadAttention,
+    keras.layers.GroupQueryAttention,
+    MultiHeadQuasiAttention,
+)
+_MERGES = "merges.txt"
+_FITTED = 5_000  # training texts that the dense layer's start is fitted to, to take only seconds
+_BLENDED = 0.5  # the share of the updates in which a blend moves
 
 
 @dataclasses.dataclass(frozen=True)
@@ -218,18 +231,6 @@ def _licence(place: str) -> str:
     return named[1] if named else "unknown"
 
 
-Tensor = Any
-# Inverse regularization strength of the regression that the dense layer starts from. Of 1e-4, 1e-3
-# and 1e-2, it was the best on validation data for four of six parts of TrecQA and Quora.
-_C = 1e-3
-_ADAPTED = ("query", "value")  # sublayers of an attention that get LoRA, as in KerasHub
-_ATTENTION = (
-    keras.layers.MultiHeadAttention,
-    keras.layers.GroupQueryAttention,
-    MultiHeadQuasiAttention,
-)
-
-
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class EncoderClassifier(FunctionalModel):
     """Classify a sequence by the mean of a pretrained encoder's states and a dense layer.
@@ -392,11 +393,6 @@ def _levels(encoder: keras.Model) -> Iterator[list[keras.Layer]]:
             blocks[-1].append(layer)
     yield embeddings
     yield from blocks
-
-
-_MERGES = "merges.txt"
-_FITTED = 5_000  # training texts that the dense layer's start is fitted to, to take only seconds
-_BLENDED = 0.5  # the share of the updates in which a blend moves
 
 
 def special_ids(tokenizer: Tokenizer, sides: int) -> int:

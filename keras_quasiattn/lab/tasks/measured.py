@@ -11,6 +11,15 @@ import numpy as np
 from keras_quasiattn.extras import require
 from keras_quasiattn.metrics import classification_figures
 
+# GA-Net's own densities are at most 0.61 (its Table 3).
+_OPEN = 0.75
+_WORD = r"\w+|[^\w\s]"
+_MOST = 30_000  # training examples, to take only seconds
+_FINDER = re.compile(_WORD).findall
+# The inverse strength of the regularization: the best of 1 and 10 on validation data of TREC, SST-2
+# and a part of IMDB, and of parts of Quora, SNLI and SciTail.
+_C_OF_TEXTS, _C_OF_PAIRS = 10.0, 1.0
+
 
 class Judged(NamedTuple):
     """One example with its right answer and a model's, of probability `confidence`, as texts."""
@@ -70,10 +79,6 @@ def judge_texts(
     return judge(as_texts(inputs), as_texts(expected), given, right, confidence)
 
 
-# GA-Net's own densities are at most 0.61 (its Table 3).
-_OPEN = 0.75
-
-
 def behind_simple_methods(
     figures: Mapping[str, Any],
     baselines: Mapping[str, Measured],
@@ -110,14 +115,6 @@ def open_gates(figures: Mapping[str, Any], cost: str) -> list[str]:
         for name, density in densities.items()
         if density > _OPEN
     ]
-
-
-_WORD = r"\w+|[^\w\s]"
-_MOST = 30_000  # training examples, to take only seconds
-_FINDER = re.compile(_WORD).findall
-# The inverse strength of the regularization: the best of 1 and 10 on validation data of TREC, SST-2
-# and a part of IMDB, and of parts of Quora, SNLI and SciTail.
-_C_OF_TEXTS, _C_OF_PAIRS = 10.0, 1.0
 
 
 def simple_figures(train: Any, examples: Any, probabilities: np.ndarray) -> dict[str, Measured]:

@@ -41,6 +41,25 @@ from keras_quasiattn.models import (
 )
 
 NULL = "[NULL]"  # no text has this token: cleanings drop or split off brackets
+_INFERENCE = "A man plays a guitar on stage.\tA man makes music."
+_PARAPHRASE = "How do I learn French?\tWhat is the best way to learn French?"
+_NLI = ("premise", "hypothesis", "label")
+_NAMES = ("question", "candidate")
+_RECALL_AT = (1, 2, 5)
+_ANSWERS = (
+    "how are glacier caves formed ?\tA glacier cave is a cave within the ice .\t"
+    "Ice is frozen water ."
+)
+_REPLIES = "how do i unpack a rar file?\tinstall unrar with apt-get\twhat do you mean by root"
+_ORDER_SIGNATURE = [
+    tf.TensorSpec((None, None), tf.int32, name="question"),
+    tf.TensorSpec((None, None, None), tf.int32, name="candidates"),
+    tf.TensorSpec((None, None), tf.bool, name="missing"),
+]
+_SIGNATURE = [
+    tf.TensorSpec((None,), tf.string, name="question"),
+    tf.TensorSpec((None, None), tf.string, name="candidates"),
+]
 
 
 class PairTask(VocabularyTask):
@@ -154,11 +173,6 @@ def pair_source(
     return Source(example=example, builder=builder, read=read, **more)
 
 
-_INFERENCE = "A man plays a guitar on stage.\tA man makes music."
-_PARAPHRASE = "How do I learn French?\tWhat is the best way to learn French?"
-_NLI = ("premise", "hypothesis", "label")
-
-
 class Pairs(PairTask, ClassTask):
     """Classification of pairs of texts: inference, paraphrase, clicks.
 
@@ -220,15 +234,6 @@ class Pairs(PairTask, ClassTask):
                 value = value[tuple(slice(lengths[side]) for side in sides)]  # (S, T) or (T, S)
             answer[name] = plain(value)
         return answer
-
-
-_NAMES = ("question", "candidate")
-_RECALL_AT = (1, 2, 5)
-_ANSWERS = (
-    "how are glacier caves formed ?\tA glacier cave is a cave within the ice .\t"
-    "Ice is frozen water ."
-)
-_REPLIES = "how do i unpack a rar file?\tinstall unrar with apt-get\twhat do you mean by root"
 
 
 def _corpus(config: str, example: str = _ANSWERS) -> Source:
@@ -435,14 +440,3 @@ class Rank(PairTask):
             return {"ranked": tf.gather(candidates, ordered["places"], batch_dims=1), **ordered}
 
         return answer
-
-
-_ORDER_SIGNATURE = [
-    tf.TensorSpec((None, None), tf.int32, name="question"),
-    tf.TensorSpec((None, None, None), tf.int32, name="candidates"),
-    tf.TensorSpec((None, None), tf.bool, name="missing"),
-]
-_SIGNATURE = [
-    tf.TensorSpec((None,), tf.string, name="question"),
-    tf.TensorSpec((None, None), tf.string, name="candidates"),
-]

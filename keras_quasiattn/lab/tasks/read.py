@@ -33,6 +33,19 @@ _CHARACTERS = 8  # bytes of each word that the model reads
 _FORMS = 2**31 - 1
 # Windows per call of the model, to limit memory for thousands of passages.
 _TOGETHER = 32
+_NAMES = ("question", "passage")
+_SIGNATURE = [
+    tf.TensorSpec((None,), tf.string, name="question"),  # (B,)
+    tf.TensorSpec((None, None), tf.string, name="passages"),  # (B, C): fill rows with ""
+]
+_ID_SIGNATURE = [
+    tf.TensorSpec((None, None), tf.int32, name="question"),
+    tf.TensorSpec((None, None, None), tf.int32, name="passages"),
+]
+_EXAMPLE = (
+    "When was the tower built?\tThe tower in Paris was built from 1887 to 1889. It is 330 m high."
+)
+_DROPPED = "training questions without their answer in the passage"
 
 
 class Words(NamedTuple):
@@ -202,21 +215,6 @@ def at(places: tf.RaggedTensor, row: tf.Tensor, word: tf.Tensor, real: tf.Tensor
     begins = tf.gather(tf.cast(places.row_splits, tf.int32), row)
     flat = tf.concat([tf.cast(places.flat_values, tf.int32), [0]], axis=0)
     return tf.gather(flat, tf.where(real, begins + word, 0))
-
-
-_NAMES = ("question", "passage")
-_SIGNATURE = [
-    tf.TensorSpec((None,), tf.string, name="question"),  # (B,)
-    tf.TensorSpec((None, None), tf.string, name="passages"),  # (B, C): fill rows with ""
-]
-_ID_SIGNATURE = [
-    tf.TensorSpec((None, None), tf.int32, name="question"),
-    tf.TensorSpec((None, None, None), tf.int32, name="passages"),
-]
-_EXAMPLE = (
-    "When was the tower built?\tThe tower in Paris was built from 1887 to 1889. It is 330 m high."
-)
-_DROPPED = "training questions without their answer in the passage"
 
 
 def _corpus(builder: Any = QuestionCorpus, splits: Sequence[str] = SPLITS, **more: Any) -> Source:

@@ -57,6 +57,10 @@ from keras_quasiattn.models import (
 
 TEXT = tf.TensorSpec((None,), tf.string, name="text")
 _IDS = tf.TensorSpec((None, None), tf.int32, name="ids")
+_PIECES = "pieces.model"
+_SHOWN_CHARACTERS = 40
+_DROPPED = "pairs with an empty side"
+_TALK = "And I want to tell you a story ."
 
 
 class DecodedTask(Task):
@@ -146,10 +150,6 @@ class DecodedTask(Task):
             return answer_ids(self._source(text))
 
         return answer
-
-
-_PIECES = "pieces.model"
-_SHOWN_CHARACTERS = 40
 
 
 class SequenceTask(DecodedTask):
@@ -402,9 +402,6 @@ def _own_texts(options: Mapping[str, Any]) -> ParallelTextSet:
     )
 
 
-_DROPPED = "pairs with an empty side"
-
-
 def _corpus(example: str, builder: Any = ParallelCorpus, **more: Any) -> Source:
     """Return the source of a data set with the languages `data.source` and `data.target`."""
 
@@ -413,9 +410,6 @@ def _corpus(example: str, builder: Any = ParallelCorpus, **more: Any) -> Source:
         return parallel_from_tfds(made, splits, options["source"], options["target"])
 
     return Source(example=example, builder=builder, read=read, dropped=_DROPPED, **more)
-
-
-_TALK = "And I want to tell you a story ."
 
 
 class Translate(SequenceTask):

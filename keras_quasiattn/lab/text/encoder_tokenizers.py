@@ -20,6 +20,17 @@ _CHINESE: Final = (
 )
 _CLS: Final = "[CLS]"
 _SEP: Final = "[SEP]"
+START: Final = "<s>"
+END: Final = "</s>"
+# White space as Unicode defines it; RE2's `\s` covers ASCII only.
+_SPACE: Final = (
+    r"[\t-\r \x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}]"
+)
+_OTHER: Final = rf"[^\p{{L}}\p{{N}}{_SPACE[1:-1]}]"
+# The regular expression of GPT-2 and RoBERTa, without its lookahead after spaces.
+_WORD: Final = rf"'s|'t|'re|'ve|'m|'ll|'d| ?\p{{L}}+| ?\p{{N}}+| ?{_OTHER}+|{_SPACE}+"
+_NO_PAIR: Final = tf.int64.max
+_VERSION = "#version:"  # may be in the first line of the merges
 
 
 class EncoderTokenizer(VocabularyTokenizer):
@@ -89,19 +100,6 @@ class EncoderTokenizer(VocabularyTokenizer):
         if self.lowercase:
             words = tensorflow_text.case_fold_utf8(words)
         return self._pieces.tokenize(words).merge_dims(-2, -1)
-
-
-START: Final = "<s>"
-END: Final = "</s>"
-# White space as Unicode defines it; RE2's `\s` covers ASCII only.
-_SPACE: Final = (
-    r"[\t-\r \x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}]"
-)
-_OTHER: Final = rf"[^\p{{L}}\p{{N}}{_SPACE[1:-1]}]"
-# The regular expression of GPT-2 and RoBERTa, without its lookahead after spaces.
-_WORD: Final = rf"'s|'t|'re|'ve|'m|'ll|'d| ?\p{{L}}+| ?\p{{N}}+| ?{_OTHER}+|{_SPACE}+"
-_NO_PAIR: Final = tf.int64.max
-_VERSION = "#version:"  # may be in the first line of the merges
 
 
 class BytePairTokenizer(VocabularyTokenizer):

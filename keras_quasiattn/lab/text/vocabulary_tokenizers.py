@@ -36,6 +36,8 @@ _TAGS = {
     1: "<[^<>]{1,40}>",
     TEXT_VERSION: f"</?(?:{_TAG_NAMES})(?:{_ATTRIBUTE})*\\s*/?>|<!--[^<>]*-->|<!doctype[^<>]*>",
 }
+SPAN_CLEANINGS: Final = ("pieces", "cased_pieces")
+_BATCH = 1000
 
 
 def apostrophes(strings: tf.Tensor, version: int = TEXT_VERSION) -> tf.Tensor:
@@ -130,9 +132,6 @@ def _valid(strings: tf.Tensor, version: int) -> tf.Tensor:
 
 def _single_spaces(strings: tf.Tensor) -> tf.Tensor:
     return tf.strings.strip(tf.strings.regex_replace(strings, r"[\s\pZ]+", " "))
-
-
-SPAN_CLEANINGS: Final = ("pieces", "cased_pieces")
 
 
 class VocabularyTokenizer(abc.ABC):
@@ -372,7 +371,6 @@ class SubwordTokenizer(VocabularyTokenizer):
 
 
 _SPECIAL = [VocabularyTokenizer.PADDING, VocabularyTokenizer.UNKNOWN]
-_BATCH = 1000
 
 
 def count_words(

@@ -21,6 +21,8 @@ from keras_quasiattn.lab.training.run_folder import RunFolder
 
 _SMALLEST = ("loss", "perplexity")
 Rows = Sequence[Mapping[str, Any]]
+_GROUPS = ("trainable", "state", "optimizer")
+_NAME = re.compile(r"step-(\d+)\.npz")
 
 
 def judged_by(settings: TrainingSettings) -> tuple[str, str]:
@@ -83,10 +85,6 @@ def early_end(rows: Rows, settings: TrainingSettings) -> str:
         return f"Stopped by a callback: update {last:,} of {settings.steps:,}"
     best = f"no better {judged_by(settings)[0]} since update {selected_step(rows, settings):,}"
     return f"Stopped: {best}; update {last:,} of at most {settings.steps:,}"
-
-
-_GROUPS = ("trainable", "state", "optimizer")
-_NAME = re.compile(r"step-(\d+)\.npz")
 
 
 class Checkpoints:

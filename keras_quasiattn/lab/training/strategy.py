@@ -16,6 +16,17 @@ from keras_quasiattn.lab.training.config import POLICIES, STRATEGIES
 # Workarounds for faults of Keras 3.15 when several replicas train one model. Each has a test that
 # fails once Keras no longer needs it.
 
+_T = TypeVar("_T")
+_DONE, _FAILED = 1, 2
+# The errors that TensorFlow raises when another process no longer responds.
+_LOST = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.InternalError,
+)
+
 
 @keras.saving.register_keras_serializable("keras_quasiattn")
 class ReplicaLossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
@@ -116,18 +127,6 @@ def offset_replica_seeds(model: keras.Model, strategy: tf.distribute.Strategy) -
             state.assign_add(tf.cast(tf.stack([replica, 0]), state.dtype))
 
     strategy.run(shift)
-
-
-_T = TypeVar("_T")
-_DONE, _FAILED = 1, 2
-# The errors that TensorFlow raises when another process no longer responds.
-_LOST = (
-    tf.errors.UnavailableError,
-    tf.errors.AbortedError,
-    tf.errors.CancelledError,
-    tf.errors.DeadlineExceededError,
-    tf.errors.InternalError,
-)
 
 
 @contextlib.contextmanager

@@ -50,6 +50,7 @@ _ENDED = "ended_at_step"
 # Config entry of a run whose number of updates changed: the old number, and until which update it
 # applied.
 _EARLIER = "earlier_steps"
+_LOOKED_AT = 32  # number of examples on which to measure the attention
 
 
 def finish(path: str | Path, data_dir: str | Path = "data", *, progress: bool = True) -> RunFolder:
@@ -257,9 +258,6 @@ def append_result(file: str | Path, row: Mapping[str, Any]) -> None:
         return f"{rows}{end}{json.dumps(dict(row))}\n"
 
     rewrite(Path(file), with_row)
-
-
-_LOOKED_AT = 32  # number of examples on which to measure the attention
 
 
 def train(

@@ -56,6 +56,23 @@ _ABBREVIATIONS = {
     "<CHARACTERS>": "[ map [ range 0 [ strlen {string} ] ] [ partial1 {string} str_index ] ]",
     "<WORDS>": '[ str_split {string} " " ]',
 }
+# Problems in the published splits; generated programs are split in the same proportions.
+PUBLISHED_SIZES: Final = {"train": 79_214, "validation": 9_352, "test": 10_940}
+# TFDS holds a whole shard in memory while writing it, so this bounds its memory.
+_EXAMPLES_PER_SHARD: Final = 10_000
+_TESTS = 10
+_DRAWS = 40
+_MAX_STEPS = 10_000
+_LARGEST_NUMBER = 10**12
+_LARGEST_OUTPUT = 50
+_MAX_WORDS, _MAX_TOKENS = 60, 90
+_RETURNS = {"int": 8, "ints": 6, "bool": 6, "string": 3, "strings": 3}
+_DEPTHS = {1: 2, 2: 4, 3: 4}
+_MANY_ARGUMENTS = 4
+_MANY_DEFINITIONS = 3
+_CONSTANT_SHARE, _SHARED_ARGUMENT_SHARE, _DEFINITION_SHARE = 0.15, 0.5, 0.12
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_RETURN_TYPES = {**{category: one[0] for category, one in ARGUMENTS.items()}, "bool": "bool"}
 
 
 def _rules() -> dict[str, dict[str, list[str]]]:
@@ -84,26 +101,6 @@ def _rules() -> dict[str, dict[str, list[str]]]:
 PHRASES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = _rules()
 
 
-# Problems in the published splits; generated programs are split in the same proportions.
-PUBLISHED_SIZES: Final = {"train": 79_214, "validation": 9_352, "test": 10_940}
-
-# TFDS holds a whole shard in memory while writing it, so this bounds its memory.
-_EXAMPLES_PER_SHARD: Final = 10_000
-_TESTS = 10
-_DRAWS = 40
-_MAX_STEPS = 10_000
-_LARGEST_NUMBER = 10**12
-_LARGEST_OUTPUT = 50
-_MAX_WORDS, _MAX_TOKENS = 60, 90
-
-_RETURNS = {"int": 8, "ints": 6, "bool": 6, "string": 3, "strings": 3}
-_DEPTHS = {1: 2, 2: 4, 3: 4}
-_MANY_ARGUMENTS = 4
-_MANY_DEFINITIONS = 3
-_CONSTANT_SHARE, _SHARED_ARGUMENT_SHARE, _DEFINITION_SHARE = 0.15, 0.5, 0.12
-
-_LETTERS = "abcdefghijklmnopqrstuvwxyz"
-_RETURN_TYPES = {**{category: one[0] for category, one in ARGUMENTS.items()}, "bool": "bool"}
 _RULES: Final = {
     category: [
         (program, list(dict.fromkeys(re.findall(r"{(\w+)}", program))), texts)
