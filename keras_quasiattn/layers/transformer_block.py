@@ -138,7 +138,7 @@ def _copy(serialized: dict[str, Any], **changes: Any) -> keras.layers.Layer:
 
 
 class TransformerBlock(ConfiguredLayer):
-    """Constructor and configuration of `TransformerEncoder` and `TransformerDecoder`; see those."""
+    """Share the constructor and configuration of `TransformerEncoder` and `TransformerDecoder`."""
 
     def __init__(
         self,

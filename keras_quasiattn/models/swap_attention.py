@@ -160,7 +160,7 @@ def _copy(layer: keras.Layer, swap: Swap, made: dict[int, keras.Layer]) -> keras
 
 @contextlib.contextmanager
 def _as_not_compiled(model: keras.Model) -> Iterator[None]:
-    """Make a model and the models in it count as not compiled within the context."""
+    """Treat a model and its nested models as not compiled inside the `with` block."""
     compiled = [one for one in model._flatten_layers() if getattr(one, "compiled", False)]
     for one in compiled:
         one.compiled = False

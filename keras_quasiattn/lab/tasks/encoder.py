@@ -479,7 +479,7 @@ class EncoderReading(VocabularyTask):
         return self._pieces
 
     def _length(self, positions: int) -> int:
-        """Return the most ids of an input; `positions` is the most that the encoder can read."""
+        """Return the maximum number of ids of an input, at most the `positions` of the encoder."""
         columns = self._data.splits["train"].columns.values()
         most, special = self.options.data["max_length"], special_ids(self.tokenizer, len(columns))
         if most == self._usual_data["max_length"]:  # the user chose no other
