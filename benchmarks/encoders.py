@@ -20,7 +20,7 @@ import tensorflow as tf
 from keras import ops
 
 from benchmarks.measure import interleaved_medians, machine, write_json
-from keras_quasiattn.lab.serving.export import STRINGS, TOKEN_IDS
+from keras_quasiattn.lab.serving.signatures import STRINGS, TOKEN_IDS
 from keras_quasiattn.lab.tasks.encoder import states_of
 from keras_quasiattn.lab.training import RunFolder
 from keras_quasiattn.serving import export

@@ -38,7 +38,7 @@ def test_they_answer_without_keras_and_fit_into_five_megabytes(model, question, 
 def test_they_are_loaded_by_name_and_their_cards_say_what_is_in_them(
     model, question, answer, monkeypatch
 ):
-    from keras_quasiattn.lab.serving.export import model_card
+    from keras_quasiattn.lab.serving.description import model_card
     from keras_quasiattn.serving import load
 
     monkeypatch.chdir(ROOT)

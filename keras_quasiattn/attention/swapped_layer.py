@@ -1,6 +1,5 @@
 """Recreate layers, what is inside them, and whole models with another attention."""
 
-import contextlib
 import copy
 import dataclasses
 import functools
@@ -299,9 +298,7 @@ def with_attention(model: keras.Model, swap: Swap, serialized: dict[str, Any]) -
         elif layer is model:
             layer.__class__ = _model_class(type(layer), swap, serialized)
         else:
-            # Some layers of KerasHub cannot be serialized, and so not be cloned, swapped or not
-            with contextlib.suppress(Exception):
-                _remember(layer, swap)
+            _remember(layer, swap)
     return model
 
 
@@ -316,7 +313,10 @@ def _remember(layer: keras.layers.Layer, swap: Swap) -> None:
         make = swap.block_class
     else:
         return
-    own = keras.saving.serialize_keras_object(layer)
+    try:
+        own = keras.saving.serialize_keras_object(layer)
+    except Exception:  # as for some of KerasHub's, which cannot be cloned before the swap, either
+        return
     layer.__class__ = make(type(layer), serialized=own)
 
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from keras_quasiattn.extras import lazy_attributes
 
 if TYPE_CHECKING:
-    from keras_quasiattn.lab.serving.export import convert, export, quantize
+    from keras_quasiattn.lab.serving.export import convert, export
     from keras_quasiattn.lab.serving.exported_model import load
+    from keras_quasiattn.lab.serving.quantize import quantize
     from keras_quasiattn.serving.check import serve_check
     from keras_quasiattn.serving.runtimes import need_runtime
 
@@ -19,9 +20,10 @@ _LAB = "keras_quasiattn.lab.serving"
 __getattr__ = lazy_attributes(
     __name__,
     {
-        **dict.fromkeys(("convert", "export", "quantize"), f"{_LAB}.export"),
+        **dict.fromkeys(("convert", "export"), f"{_LAB}.export"),
         "load": f"{_LAB}.exported_model",
         "need_runtime": "runtimes",
+        "quantize": f"{_LAB}.quantize",
         "serve_check": "check",
     },
     extra="tasks",

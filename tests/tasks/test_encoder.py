@@ -14,7 +14,8 @@ import without_keras
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.serving.export import _ask, _write
 from keras_quasiattn.lab.tasks import get
-from keras_quasiattn.lab.tasks.encoder import pack, start_logits
+from keras_quasiattn.lab.tasks.encoder_model import start_logits
+from keras_quasiattn.lab.tasks.encoder_reading import pack
 from keras_quasiattn.lab.text.encoder_tokenizers import EncoderTokenizer
 from keras_quasiattn.lab.training import RunFolder, train
 from keras_quasiattn.lab.training.optimizers import made_optimizer

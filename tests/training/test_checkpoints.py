@@ -5,7 +5,7 @@ import toy_task
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.training.checkpoints import Checkpoints, average
-from keras_quasiattn.lab.training.strategy import ReplicaLossScaleOptimizer
+from keras_quasiattn.lab.training.replicas import ReplicaLossScaleOptimizer
 
 
 def build(path, **overrides):

@@ -11,7 +11,8 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.files import _prefix
 from keras_quasiattn.lab.training import RunFolder, train
 from keras_quasiattn.lab.training.checkpoints import CheckpointCallback, Checkpoints
-from keras_quasiattn.lab.training.strategy import ReplicaLossScaleOptimizer, dtype_policy
+from keras_quasiattn.lab.training.replicas import ReplicaLossScaleOptimizer
+from keras_quasiattn.lab.training.strategy import dtype_policy
 from keras_quasiattn.lab.training.trainer import compiled_model
 
 SHORT = {

@@ -19,12 +19,12 @@ from keras_quasiattn.errors import UserError  # noqa: E402
 from keras_quasiattn.lab import tasks  # noqa: E402
 from keras_quasiattn.lab.training import RunFolder, train  # noqa: E402
 from keras_quasiattn.lab.training.checkpoints import CheckpointCallback  # noqa: E402
-from keras_quasiattn.lab.training.strategy import (  # noqa: E402
+from keras_quasiattn.lab.training.replicas import (  # noqa: E402
     ReplicaAdam,
     ReplicaLossScaleOptimizer,
-    make_strategy,
     offset_replica_seeds,
 )
+from keras_quasiattn.lab.training.strategy import make_strategy  # noqa: E402
 
 FOLDER = Path(sys.argv[1])
 PLAIN = {

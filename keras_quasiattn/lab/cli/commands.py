@@ -1,4 +1,4 @@
-"""The commands that list tasks and make runs, and the layout of their help."""
+"""The commands that list tasks and make runs."""
 
 import functools
 import json
@@ -26,55 +26,17 @@ from keras_quasiattn.lab.cli.arguments import (
     makes_task,
     names,
 )
+from keras_quasiattn.lab.cli.layout import (
+    Command,
+    Group,
+    TaskCommand,
+    write_models_and_presets,
+    write_names,
+)
 from keras_quasiattn.lab.cli.loading import load
 from keras_quasiattn.lab.tasks.attention_options import models_with_attention
-from keras_quasiattn.lab.tasks.catalogue import MODELS, OPTIONS, chosen_options, usual_model
+from keras_quasiattn.lab.tasks.catalogue import OPTIONS, chosen_options, usual_model
 from keras_quasiattn.lab.training.config import METHODS, STRATEGIES, read_config
-
-
-class Command(click.Command):
-    """A command whose `--help` ends with its epilog as examples, with the line breaks kept."""
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples."""
-        with formatter.section("Examples"):
-            for line in (self.epilog or "").splitlines():
-                formatter.write(f"  {line}\n")
-
-
-class TaskCommand(Command):
-    """A command whose `TASK --help` also names the models and presets of that task."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Find the task: `--help` is answered before the arguments are parsed."""
-        ctx.meta["task"] = next((one for one in args if one in tasks.available()), None)
-        return super().parse_args(ctx, args)
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options, then the task's models and presets."""
-        super().format_options(ctx, formatter)
-        if ctx.meta.get("task"):
-            write_models_and_presets(formatter, ctx.meta["task"], f" of {ctx.meta['task']}")
-
-
-class Group(Command, click.Group):
-    """A group whose commands, and whose own help, have examples."""
-
-    command_class = Command
-
-
-def write_names(formatter: click.HelpFormatter, title: str, names: dict[str, str]) -> None:
-    """Write a section of names with a sentence each."""
-    with formatter.section(title):
-        formatter.write_dl(list(names.items()))
-
-
-def write_models_and_presets(formatter: click.HelpFormatter, name: str, whose: str = "") -> None:
-    """Write two sections on a task; `whose` ends their titles."""
-    task = tasks.describe(name)
-    write_names(formatter, f"Models{whose}", {one: MODELS.get(one, "") for one in task.models})
-    presets = {one: preset.summary for one, preset in task.presets.items()}
-    write_names(formatter, f"Presets{whose}", presets)
 
 
 @click.command(

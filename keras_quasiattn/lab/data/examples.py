@@ -20,11 +20,6 @@ from keras_quasiattn.lab.data.table_files import read_parallel, read_table
 _SPLIT_KEY = 17  # the same for all seeds, so a text is held out in every run or in none
 # Read one file after another, so that the order is the same on every machine.
 IN_ORDER = tfds.ReadConfig(interleave_cycle_length=1, try_autocache=False)
-# For `counted_letters`.
-_LETTERS = np.array(list("abcdefghijkl"))
-_MOST = 5  # the largest count
-_LENGTHS = (6, 16)  # letters of the shortest and of the longest text
-_ROWS = {"train": 4000, "validation": 1000, "test": 2000}
 
 
 _Self = TypeVar("_Self", bound="Examples")
@@ -32,6 +27,11 @@ RELEVANCE = ("0", "1")
 NO_LABEL = "-"  # SNLI's label for a pair on which the annotators disagree
 _RARELY_CLICKED, _OFTEN_CLICKED = 0.3, 0.7
 _Row = tuple[str, dict[str, str]]  # the row's place, for errors, and its columns
+# For `counted_letters`.
+_LETTERS = np.array(list("abcdefghijkl"))
+_MOST = 5  # the largest count
+_LENGTHS = (6, 16)  # letters of the shortest and of the longest text
+_ROWS = {"train": 4000, "validation": 1000, "test": 2000}
 
 
 class Examples:

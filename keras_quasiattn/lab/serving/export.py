@@ -1,20 +1,25 @@
-"""Export a finished run: a SavedModel for servers, or files for other runtimes; quantize it."""
+"""Export a finished run: a SavedModel for servers, or files for other runtimes."""
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_quasiattn._version import __version__
 from keras_quasiattn.attention.base import Attention
 from keras_quasiattn.attention.gated import gates_uncounted
 from keras_quasiattn.errors import FileError, UserError
-from keras_quasiattn.files import MANIFEST, atomic_folder, hashes, write_json
-from keras_quasiattn.lab import tasks
+from keras_quasiattn.files import atomic_folder
+from keras_quasiattn.lab.serving.description import write_description
+from keras_quasiattn.lab.serving.quantize import Quantized
+from keras_quasiattn.lab.serving.signatures import (
+    TOKEN_IDS,
+    bucket_inputs,
+    example_inputs,
+    signature_functions,
+)
 from keras_quasiattn.lab.tasks import ServingSignature, Task
 from keras_quasiattn.lab.tasks.batches import plain
 from keras_quasiattn.lab.training import RunFolder
@@ -23,253 +28,9 @@ from keras_quasiattn.serving.server_files import ABOUT, add_model, new_version, 
 from keras_quasiattn.serving.warm_up import RecordedRequest, need_serving_api, write_warm_up
 from keras_quasiattn.serving.xla_buckets import Buckets, CompiledModel
 
-MODES: Final = ("int8",)
-_SPLIT: Final = "validation"
-_LAYERS = (
-    keras.layers.Dense,
-    keras.layers.EinsumDense,
-    keras.layers.Embedding,
-    keras.layers.ReversibleEmbedding,
-)
-STRINGS: Final = "serving_default"
-TOKEN_IDS: Final = "token_ids"
-CARD: Final = "README.md"
 _ROUNDING = 1e-3  # largest accepted difference between two numbers of an answer
 # (rows, length) of the batches to compare; each further input of a model is one position longer.
 _SHAPES = ((1, 1), (1, 7), (3, 5), (3, 13))
-
-
-class Quantized(NamedTuple):
-    """A quantized model, with the task's metrics before and after quantization."""
-
-    model: keras.Model
-    mode: str
-    before: Mapping[str, Any]
-    after: Mapping[str, Any]
-
-    def record(self) -> dict[str, Any]:
-        """Return the metrics as JSON data."""
-        both = {"before": dict(self.before), "after": dict(self.after)}
-        return {"mode": self.mode, "split": _SPLIT, **both}
-
-    def lines(self) -> list[str]:
-        """Return one line for each metric, with its value before and after."""
-        return [
-            f"{name} on the {_SPLIT} split: {before:.4f}, "
-            f"and with {self.mode} weights {self.after[name]:.4f}"
-            for name, before in self.before.items()
-            if isinstance(before, float)
-        ]
-
-
-def quantize(
-    folder: RunFolder, task: Task, mode: str = "int8", *, limit: int | None = 1000
-) -> Quantized:
-    """Quantize a finished run's weights to 8 bits; measure the validation split before and after.
-
-    The kernels of `Dense` and `EinsumDense` layers and the tables of embeddings become 8-bit
-    integers, with a float32 scale for each output, or for each row of a table. The model computes
-    in the same precision as before. Recurrent layers stay as they are, because Keras does not
-    quantize them. A SavedModel holds the integers; converters keep those of embeddings, but fold
-    kernels back to float32 with the rounded values. Activations are not quantized, because LiteRT
-    would reject such models and OpenVINO would give different answers.
-
-    The only `mode` is "int8". `limit` is the number of validation examples to measure, by default
-    1000; None measures all.
-
-    Raises:
-        UserError: an unknown mode, or missing data.
-    """
-    UserError.check("quantization", mode, MODES)
-    task.prepare()
-    model = folder.load_model(task)
-    before = task.evaluate(model, _SPLIT, limit)
-    config = keras.quantizers.Int8QuantizationConfig(activation_quantizer=None)
-    model.quantize(config=config, filters=lambda layer: isinstance(layer, _LAYERS))
-    return Quantized(model, mode, before, task.evaluate(model, _SPLIT, limit))
-
-
-def signature_functions(signature: ServingSignature) -> dict[str, Any]:
-    """Return the functions of a SavedModel, by signature name.
-
-    `serving_default` takes strings. `token_ids` takes two tensors for each of them: `NAME_ids`,
-    int32 with the strings' shape and one more axis at the end, and `NAME_lengths`, int32 with the
-    strings' shape. It ignores ids beyond a text's length. Both functions reject inputs with
-    different numbers of rows.
-    """
-    specs = signature.input_signature
-    id_specs = [
-        tf.TensorSpec(shape, tf.int32, name=f"{spec.name}_{kind}")
-        for spec in specs
-        for kind, shape in (("ids", [*spec.shape, None]), ("lengths", spec.shape))
-    ]
-
-    def answer_strings(*texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        return signature.function(*_checked(specs, texts))
-
-    def answer_token_ids(*ids_and_lengths: tf.Tensor) -> dict[str, tf.Tensor]:
-        checked = _checked(id_specs, ids_and_lengths)
-        names = [spec.name for spec in specs]
-        return signature.answer_ids(*map(_without_rest, names, checked[::2], checked[1::2]))
-
-    return {
-        STRINGS: tf.function(answer_strings, input_signature=specs),
-        TOKEN_IDS: tf.function(answer_token_ids, input_signature=id_specs),
-    }
-
-
-def example_inputs(signature: ServingSignature, text: str) -> dict[str, dict[str, np.ndarray]]:
-    """Return the inputs of both signatures for an input of `predict`, by argument name, batch 1."""
-    strings, token_ids = {}, {}
-    for spec, column in zip(signature.input_signature, signature.columns(text), strict=True):
-        texts = tf.constant([column], tf.string)  # (1,), or (1, n) for a list of texts
-        ids = signature.tokenize(tf.reshape(texts, (-1,)))  # ragged (n, None)
-        padded = tf.cast(ids.to_tensor(), tf.int32)  # (n, length)
-        strings[spec.name] = texts.numpy()
-        token_ids[f"{spec.name}_ids"] = tf.reshape(padded, [*texts.shape, padded.shape[1]]).numpy()
-        lengths = tf.reshape(ids.row_lengths(), texts.shape)
-        token_ids[f"{spec.name}_lengths"] = lengths.numpy().astype("int32")
-    return {STRINGS: strings, TOKEN_IDS: token_ids}
-
-
-def bucket_inputs(
-    signature: ServingSignature, example: str, buckets: Buckets
-) -> Iterator[dict[str, np.ndarray]]:
-    """Yield inputs of `token_ids` for every bucket: the example's ids, repeated.
-
-    An argument that is a list of texts gets one row of that many, since the model gets a batch.
-    """
-    alone = example_inputs(signature, example)[TOKEN_IDS]
-    listed = any(len(spec.shape) == 2 for spec in signature.input_signature)
-    for length in buckets.lengths:
-        for batch in buckets.batches:
-            inputs = {}
-            own = length
-            if signature.joined:
-                own = (length - signature.joined) // len(signature.input_signature)
-            for spec in signature.input_signature:
-                texts = [1, batch] if len(spec.shape) == 2 else [1 if listed else batch]
-                ids = np.resize(alone[f"{spec.name}_ids"].ravel(), [*texts, own])
-                inputs[f"{spec.name}_ids"] = ids
-                inputs[f"{spec.name}_lengths"] = np.full(texts, own, "int32")
-            yield inputs
-
-
-def _checked(specs: Sequence[tf.TensorSpec], tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """Check that each tensor fits its spec and that all have equally many rows."""
-    shaped = [
-        tf.ensure_shape(tensor, spec.shape) for tensor, spec in zip(tensors, specs, strict=True)
-    ]
-    rows = [tf.shape(tensor)[0] for tensor in shaped]
-    checks = [
-        tf.debugging.assert_equal(
-            count, rows[0], f"{spec.name} and {specs[0].name} must have the same number of rows"
-        )
-        for spec, count in list(zip(specs, rows, strict=True))[1:]
-    ]
-    with tf.control_dependencies(checks):
-        return [tf.identity(tensor) for tensor in shaped]
-
-
-def _without_rest(name: str, ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-    """Set ids beyond a text's length to 0, and pad to at least one id per text."""
-    message = f"{name}_lengths must have one number for each text of {name}_ids"
-    check = tf.debugging.assert_equal(tf.shape(lengths), tf.shape(ids)[:-1], message)
-    with tf.control_dependencies([check]):
-        places = tf.shape(ids)[-1]
-    # (..., length) from ids (..., length) and lengths (...)
-    kept = tf.where(tf.range(places) < lengths[..., tf.newaxis], ids, 0)
-    missing = tf.maximum(0, 1 - places)
-    # (..., max(length, 1))
-    return tf.pad(kept, [[0, 0]] * (len(ids.shape) - 1) + [[0, missing]])
-
-
-def write_description(
-    folder: RunFolder, task: Task, root: Path, file: Path, quantized: Quantized | None, **more: Any
-) -> None:
-    """Write the description of a model: JSON, with `more`, the assets, a manifest and the card."""
-    about: dict[str, Any] = {
-        "keras_quasiattn": __version__,
-        "task": task.name,
-        "task_config": task.config(),
-        **folder.noted,
-        "trained_by": folder.config.get("command", ""),
-        "metrics": folder.metrics(),
-        **({"quantization": quantized.record()} if quantized else {}),
-        "example": task.example,
-        **more,
-    }
-    for name, content in task.assets().items():
-        (file.parent / name).write_bytes(content)
-    write_json(file, about)
-    files = {str(one.relative_to(root)): one for one in sorted(root.rglob("*")) if one.is_file()}
-    write_json(file.with_name(MANIFEST), hashes(files))
-    # Not in the manifest, because people may edit it.
-    (root / CARD).write_text(model_card(about), encoding="utf-8")
-
-
-def model_card(about: Mapping[str, Any]) -> str:
-    """Return the model card as Markdown, from the contents of `about.json`."""
-    config, kind = about["task_config"], tasks.get(about["task"])
-    preset, example = config["preset"], json.dumps(about["example"], ensure_ascii=False)
-    paragraphs = [
-        f"# {about['task']}: {kind.summary}",
-        f"The model `{config['model']}` of keras_quasiattn {about['keras_quasiattn']}, trained "
-        f"once, with seed {config['seed']} and the options of the preset `{preset}` "
-        f"({kind.presets[preset].summary}) as below.",
-        "## Ask it",
-    ]
-    if "example_ids" in about:
-        paragraphs.append(
-            f"The file takes ids of tokens and returns logits. The ids of {example} are in "
-            "`about.json`."
-        )
-    else:
-        paragraphs += [
-            "From Python, in the folder that holds this file:",
-            f'```python\nfrom keras_quasiattn.serving import load\n\nload(".")([{example}])\n```',
-            "Without this package: it is a TensorFlow SavedModel, which also needs the kernels of "
-            "tensorflow-text. "
-            + (
-                "XLA compiles it where it is loaded, once for each length and batch size in "
-                "`about.json`. TensorFlow Serving on CPUs takes it if it is started with "
-                "`--xla_cpu_compilation_enabled=true`; a server on GPUs does not."
-                if "compiled" in about
-                else "TensorFlow Serving takes it as it is."
-            ),
-        ]
-    paragraphs += [
-        "## Figures",
-        _table(("split", "figure", "value"), _figures(about)),
-        "They hold for texts like those of the data below; another seed gives others.",
-        "## Data and training",
-    ]
-    if about.get("data"):
-        paragraphs.append("\n".join(f"- {name}: {value}" for name, value in about["data"].items()))
-    if about.get("trained_by"):
-        paragraphs.append(f"```text\n{about['trained_by']}\n```")
-    options = [(f"`{name}`", f"`{json.dumps(one)}`") for name, one in config["options"].items()]
-    paragraphs.append(_table(("option", "value"), options))
-    return "\n\n".join(paragraphs) + "\n"
-
-
-def _figures(about: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Return the rows (split, metric, value), without metrics by class."""
-    measured = dict(about["metrics"])
-    if quantization := about.get("quantization"):
-        split = f"{quantization['split']}, weights {quantization['mode']}"
-        measured[split] = quantization.get("after", {})
-    return [
-        (split, name, f"{value:.4g}" if isinstance(value, float) else str(value))
-        for split, figures in measured.items()
-        for name, value in figures.items()
-        if not isinstance(value, dict)
-    ]
-
-
-def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    cells = [head, ("---",) * len(head), *rows]
-    return "\n".join(f"| {' | '.join(text.replace('|', '¦') for text in row)} |" for row in cells)
 
 
 def export(

@@ -19,8 +19,8 @@ from keras_quasiattn.lab.data.examples import texts_from_file
 from keras_quasiattn.lab.tasks.attention_options import attention_of
 from keras_quasiattn.lab.tasks.batches import as_texts, plain
 from keras_quasiattn.lab.tasks.classify_presets import TEXT_CLASSIFIERS
-from keras_quasiattn.lab.tasks.encoder import EncoderReading
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER
+from keras_quasiattn.lab.tasks.encoder_reading import EncoderReading
 from keras_quasiattn.lab.tasks.measured import Measured
 from keras_quasiattn.lab.tasks.preset import SPLITS
 from keras_quasiattn.lab.tasks.sources import Source, own_source

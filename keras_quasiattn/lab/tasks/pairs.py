@@ -19,8 +19,8 @@ from keras_quasiattn.lab.data import (
 from keras_quasiattn.lab.data.examples import pairs_from_file
 from keras_quasiattn.lab.tasks.attention_options import attention_of
 from keras_quasiattn.lab.tasks.batches import FILE, as_bytes, as_texts, joined, plain
-from keras_quasiattn.lab.tasks.encoder import EncoderReading
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER
+from keras_quasiattn.lab.tasks.encoder_reading import EncoderReading
 from keras_quasiattn.lab.tasks.measured import Judged, Measured, bag_of_words
 from keras_quasiattn.lab.tasks.preset import SPLITS
 from keras_quasiattn.lab.tasks.sources import Source, own_source

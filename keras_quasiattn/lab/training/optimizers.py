@@ -12,7 +12,7 @@ from keras import ops
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.tasks.preset import ScheduleName, TrainingSettings
 from keras_quasiattn.lab.training.config import without_steps
-from keras_quasiattn.lab.training.strategy import ReplicaAdam
+from keras_quasiattn.lab.training.replicas import ReplicaAdam
 
 MakeOptimizer = Callable[
     [keras.optimizers.schedules.LearningRateSchedule], keras.optimizers.Optimizer

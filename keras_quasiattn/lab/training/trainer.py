@@ -34,16 +34,14 @@ from keras_quasiattn.lab.training.checkpoints import (
 from keras_quasiattn.lab.training.config import CONFIG
 from keras_quasiattn.lab.training.optimizers import MakeOptimizer, described, made_optimizer
 from keras_quasiattn.lab.training.progress import Progress, TrainingProgress
-from keras_quasiattn.lab.training.run_folder import LENGTH, RunFolder
-from keras_quasiattn.lab.training.strategy import (
+from keras_quasiattn.lab.training.replicas import (
     ReplicaLossScaleOptimizer,
-    Workers,
-    dtype_policy,
     fit_among_workers,
-    make_strategy,
     offset_replica_seeds,
     without_training,
 )
+from keras_quasiattn.lab.training.run_folder import LENGTH, RunFolder
+from keras_quasiattn.lab.training.strategy import Workers, dtype_policy, make_strategy
 
 # Config entry of a run that `finish` ended: the number of updates done.
 _ENDED = "ended_at_step"

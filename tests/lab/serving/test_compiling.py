@@ -7,7 +7,7 @@ import tiny_texts
 from test_signatures import SIGNATURE
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.serving.export import bucket_inputs
+from keras_quasiattn.lab.serving.signatures import bucket_inputs
 from keras_quasiattn.lab.training import RunFolder, train
 from keras_quasiattn.serving import export, load, serve_check
 from keras_quasiattn.serving.warm_up import read_warm_up

@@ -8,7 +8,7 @@ import pytest
 import tiny_mlu
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.serving.export import model_card
+from keras_quasiattn.lab.serving.description import model_card
 from keras_quasiattn.lab.training import RunFolder
 from keras_quasiattn.serving import load
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_quasiattn.lab.serving.export import (
+from keras_quasiattn.lab.serving.signatures import (
     STRINGS,
     TOKEN_IDS,
     example_inputs,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from test_signatures import ask
 
-from keras_quasiattn.lab.serving.export import (
+from keras_quasiattn.lab.serving.signatures import (
     STRINGS,
     TOKEN_IDS,
     example_inputs,
