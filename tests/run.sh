@@ -12,7 +12,7 @@ fast='not long and not complete' others=''
 case "${1:-}" in
   --long) marks='not complete' others='jax torch' takes='35 minutes' && shift ;;
   --complete) marks='' fast='' others='jax torch' takes='an hour or two' && shift && set -- --random-order "$@" ;;
-  *) marks=$fast takes='10 minutes' ;;
+  *) marks=$fast takes='11 minutes' ;;
 esac
 echo "This takes about $takes on two cores, twice that on slow ones, and a few minutes more where packages are installed."
 environment=${QUASIATTN_VENV:-.venv}
