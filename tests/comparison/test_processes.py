@@ -1,5 +1,6 @@
 """Worker processes: failures, lost workers, and the end of the process that started them."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -24,6 +25,8 @@ def act(job):
         raise ValueError("a number\nis wrong")
     if job == "die":
         os.kill(os.getpid(), signal.SIGKILL)
+    if job == "end":
+        os._exit(3)
     if job == "wait":
         time.sleep(60)
     return f"{job} by {os.getpid()} with {os.environ['TF_NUM_INTRAOP_THREADS']}"
@@ -48,11 +51,41 @@ def test_failures_and_lost_processes_stop_no_other_job(tmp_path):
     assert (
         isinstance(found["fail"], Failed) and str(found["fail"]) == "ValueError: a number is wrong"
     )
-    assert isinstance(found["die"], Lost) and "ended" in str(found["die"])
+    assert isinstance(found["die"], Lost)
+    assert str(found["die"]) == "its process was ended by SIGKILL, perhaps for want of memory"
     assert [found[name].split()[0] for name in "abc"] == ["a", "b", "c"]
     threads = max(1, len(os.sched_getaffinity(0)) // 2)
     assert found["a"].endswith(f"with {threads}") and "TF_NUM_INTRAOP_THREADS" not in os.environ
     assert "ValueError: a number" in (tmp_path / "log").read_text()
+
+
+def test_a_lost_process_always_blamed_the_memory(tmp_path):
+    found = do_all(["end"], tmp_path, number=1)
+    assert str(found["end"]) == f"its process ended with exit code 3: see {tmp_path}/log"
+    said = workers._how_it_ended(-signal.SIGTERM, tmp_path)
+    assert said == f"its process was ended by SIGTERM: see {tmp_path}"
+
+
+@pytest.mark.long
+def test_a_process_that_is_killed_between_two_jobs_ended_them_all(tmp_path):
+    waiting, found = ["a", "b"], {}
+
+    def done(job, result):
+        found[job] = result
+        for process in multiprocessing.active_children() if job == "a" else ():
+            process.kill()
+            process.join()
+            time.sleep(0.5)  # until its pool has noticed
+
+    with patch.dict(os.environ, LIGHT):
+        run_jobs(
+            lambda: waiting.pop(0) if waiting else None,
+            act,
+            done,
+            number=1,
+            log=tmp_path / "log",
+        )
+    assert found["b"].startswith("b by ")
 
 
 @pytest.mark.long

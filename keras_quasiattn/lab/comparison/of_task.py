@@ -159,11 +159,18 @@ class _Work:
     def _do(self, jobs: Sequence[Job], done: Callable[[Job, Any], None], **others: Any) -> None:
         """Do the jobs, and call `done` with each and its result as soon as there is one."""
         waiting = list(jobs)
+
+        def told(job: Job, result: Any) -> None:
+            if isinstance(result, (Lost, Failed)):
+                of = "" if job.kind == "baselines" else f" of {job.row.name}"
+                self._shown.say(f"{job.kind}{of}: failed: {result}")
+            done(job, result)
+
         if waiting:
             run_jobs(
                 lambda: waiting.pop(0) if waiting else None,
                 do,
-                done,
+                told,
                 number=min(self._processes, len(waiting)),
                 log=self._log,
                 **others,

@@ -5,12 +5,14 @@ import contextlib
 import multiprocessing
 import os
 import resource
+import signal
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ _TICK = 1.0  # seconds between two checks of the processes
 
 
 class Lost(Exception):
-    """The process ended before its job did, for example because memory ran out."""
+    """The process ended before its job did; the message says how."""
 
 
 class Failed(Exception):
@@ -53,15 +55,25 @@ def run_jobs(
     with _output_to(log):
         idle = [_one_process() for _ in range(number)]
     busy: dict[Future[Any], tuple[ProcessPoolExecutor, Any]] = {}
+    begun: dict[ProcessPoolExecutor, BaseProcess] = {}
     threads = str(max(1, usable_cores() // number))
     others = set(multiprocessing.active_children())
+
+    def start(job: Any, pool: ProcessPoolExecutor) -> None:
+        before = set(multiprocessing.active_children())
+        # The first job of a pool starts its process.
+        with _environment({**_FIXED, **dict.fromkeys(_THREADS, threads)}), _output_to(log):
+            busy[pool.submit(_do, work, job)] = pool, job
+        for process in set(multiprocessing.active_children()) - before:
+            begun[pool] = process
+
     try:
         while True:
             while idle and (job := next_job()) is not None:
-                pool = idle.pop()
-                # The first job of a pool starts its process.
-                with _environment({**_FIXED, **dict.fromkeys(_THREADS, threads)}), _output_to(log):
-                    busy[pool.submit(_do, work, job)] = pool, job
+                try:
+                    start(job, idle.pop())
+                except concurrent.futures.BrokenExecutor:  # its process was killed between two jobs
+                    start(job, _one_process())
             if not busy:
                 return
             for future in concurrent.futures.wait(busy, _TICK, "FIRST_COMPLETED").done:
@@ -70,7 +82,8 @@ def run_jobs(
                 try:
                     result, memory = future.result()
                 except concurrent.futures.BrokenExecutor:
-                    result = Lost("its process ended, perhaps for want of memory")
+                    pool.shutdown()  # waits for the process, whose exit code is then known
+                    result = Lost(_how_it_ended(begun[pool].exitcode, log))
                 except Exception as error:
                     result = Failed(f"its result cannot be sent: {error}")
                 if fresh or memory > MEMORY or isinstance(result, Lost):
@@ -82,6 +95,18 @@ def run_jobs(
     finally:
         for process in set(multiprocessing.active_children()) - others:
             process.kill()
+
+
+def _how_it_ended(code: int | None, log: Path) -> str:
+    """Say what the exit code of a lost process tells."""
+    if code is None or code >= 0:
+        return f"its process ended with exit code {code}: see {log}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    memory = ", perhaps for want of memory" if -code == signal.SIGKILL else f": see {log}"
+    return f"its process was ended by {name}{memory}"
 
 
 def _one_process() -> ProcessPoolExecutor:
