@@ -121,6 +121,14 @@ def swap_attention(
     pairs = list(_pairs(model, copy))
     kept = [one for layer in _layers(copy) for one in _kept(layer, swap)]
     if not any(map(_is_new, pairs)):
+        inside = [one for layer in found for one in layer._flatten_layers()]
+        same = [one.name for one in inside if type(one) is ATTENTIONS[attention]]
+        if same:
+            raise ValueError(
+                f"`model` {model.name!r} must have another attention than {attention!r}, which it "
+                "has already; its options are set where it is made. "
+                f"Received: {', '.join(dict.fromkeys(same))}"
+            )
         first = {(type(one), reason): (one, name, reason) for one, name, reason in reversed(kept)}
         raise ValueError(
             f"`model` {model.name!r} contains no layer such as keras.layers.MultiHeadAttention to "

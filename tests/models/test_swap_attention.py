@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_quasiattn.layers import MultiHeadCoDA
+from keras_quasiattn.layers import MultiHeadCoDA, TransformerEncoder
 from keras_quasiattn.models import swap_attention
 
 IDS = np.array([[3, 1, 2, 0], [4, 0, 0, 0]], "int32")
@@ -139,6 +139,15 @@ def test_errors_say_what_was_wrong():
     for wrong in (None, keras.layers.Dense(2), keras.Sequential([keras.layers.Dense(2)])):
         with pytest.raises(ValueError, match="`model` must be a functional.* been built. Received"):
             swap_attention(wrong)
+    # It was said to contain no layer such as Keras'.
+    for same in (
+        MultiHeadCoDA(2, 4, name="own"),
+        TransformerEncoder(12, 2, attention="coda", name="block"),
+    ):
+        message = r"another attention than 'coda', which it has already; .*Received: (own|.*atten)"
+        with pytest.raises(ValueError, match=message):
+            inputs = (x, x) if same.name == "own" else (x,)
+            swap_attention(keras.Model(x, same(*inputs)), gate_range="centered")
     kept = keras.Model(x, Own(2, 4, name="mine")(x, x))
     with pytest.raises(ValueError, match=r"to swap for 'coda'.*Unchanged: mine \(Own\): a sub"):
         swap_attention(kept)
