@@ -25,7 +25,7 @@ def test_people_get_a_table_beside_both_baselines_with_intervals(run_cli, own):
     title, _, head, model, majority, words, *rest = out.splitlines()
     assert title == "classify, test: 30 examples; in parentheses, the 95% interval"
     assert head.split() == ["accuracy", "macro", "f1"]
-    figures = RunFolder.open(own).metrics()["test"]
+    figures = RunFolder.open(own).metrics()["test, first 30"]
     low, high = wilson(figures["accuracy"], 30)
     assert model.split("  ")[0] == str(own)
     told = f"{figures['accuracy']:.3f} ({low:.3f} to {high:.3f})"
@@ -54,6 +54,15 @@ def test_a_file_of_ones_own_is_measured_as_the_test_file(run_cli, own, texts_dat
     assert split["intervals"].keys() == {
         *("accuracy", "majority_accuracy", "bag_of_words_accuracy")
     }
+
+
+def test_figures_of_a_few_examples_replaced_those_of_all(run_cli, own):
+    """The card of an export then had the accuracy on one example as that of the test."""
+    RunFolder.open(own).write_metrics("test", {"accuracy": 0.75})
+    code, _, err = run_cli("evaluate", str(own), "--limit", "1")
+    assert (code, err) == (0, "")
+    metrics = RunFolder.open(own).metrics()
+    assert metrics["test"] == {"accuracy": 0.75} and metrics["test, first 1"]["accuracy"] in (0, 1)
 
 
 def test_a_file_is_measured_where_the_training_data_are_missing(run_cli, own, texts_data):

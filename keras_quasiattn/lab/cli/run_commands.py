@@ -239,7 +239,7 @@ def evaluate(
         baselines = _baselines(folder, made, part, limit, data is not None)
     reached = Reached(str(run), made, name, measured, baselines)
     figures = {**measured.figures, **flat_figures(baselines)}
-    folder.write_metrics(name, figures)
+    folder.write_metrics(name, figures, limit)
     if record is not None:
         training.append_result(record, training.result_row(folder, name, figures))
     if as_json:

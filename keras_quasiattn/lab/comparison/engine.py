@@ -66,7 +66,7 @@ def _run(job: Job) -> dict[str, Any]:
     measured = task.measure(model, job.split, job.limit)
     negative = subtraction(task, model, job.split, job.limit, measured)
     figures = {**measured.figures, **negative}
-    folder.write_metrics(job.split, figures)
+    folder.write_metrics(job.split, figures, job.limit)
     if measured.items is not None:
         write_items(job.scores, measured.items)
     return result_row(folder, job.split, figures)

@@ -245,11 +245,17 @@ class RunFolder:
             raise UserError(f"{file} is damaged: expected an object of metrics for each split")
         return figures
 
-    def write_metrics(self, split: str, figures: Mapping[str, Any]) -> None:
-        """Add or replace the metrics of one split."""
+    def write_metrics(
+        self, split: str, figures: Mapping[str, Any], limit: int | None = None
+    ) -> None:
+        """Add or replace the metrics of one split; those of its first examples have another name.
+
+        With `limit`, the split "test" is "test, first 100".
+        """
+        name = split if limit is None else f"{split}, first {limit}"
 
         def changed(_: str) -> str:
-            return json.dumps({**self.metrics(), split: dict(figures)}, indent=2) + "\n"
+            return json.dumps({**self.metrics(), name: dict(figures)}, indent=2) + "\n"
 
         files.rewrite(self.path / "metrics.json", changed)
 
