@@ -108,11 +108,19 @@ def test_a_sentence_of_ten_thousand_words_is_passed_over_in_learning():
     )
 
 
-@pytest.mark.parametrize(("texts", "size"), [(TEXTS, 20), ([], 320), (["", " "], 320)])
-def test_nothing_to_learn(texts, size):
-    with pytest.raises(
-        UserError, match=f"no vocabulary of {size} pieces can be learned from {len(texts)} texts"
-    ):
+@pytest.mark.parametrize(
+    ("texts", "size", "reason"),
+    [
+        # These had the library's message, with a line of its source and options of its command.
+        (TEXTS, 20, r"their characters need \d+: set data.vocabulary_size to at least that$"),
+        ([], 320, "each is empty or has more than 4,192 bytes; split long texts$"),
+        (["", " "], 320, "each is empty or has"),
+        (["Katze " * 1000], 320, "each is empty or has"),
+    ],
+)
+def test_nothing_to_learn(texts, size, reason):
+    said = f"^no vocabulary of {size} pieces can be learned from {len(texts)} texts: {reason}"
+    with pytest.raises(UserError, match=said):
         learn_sentence_pieces(texts, size=size)
 
 

@@ -2,6 +2,7 @@
 
 import abc
 import io
+import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -15,6 +16,7 @@ from keras_quasiattn.extras import require
 _BYTE_SPECIAL_IDS = 2
 _UNKNOWN_PIECE_ID, _FIRST_BYTE_PIECE_ID = 2, 3
 _BATCH = 1000
+_LONGEST = 4192  # bytes of a text that pieces are learned from
 
 
 class _SequenceTokenizer(abc.ABC):
@@ -176,7 +178,8 @@ class SentencePieceTokenizer(_SequenceTokenizer):
 def learn_sentence_pieces(texts: Sequence[str | bytes], *, size: int) -> bytes:
     """Learn the model of a `SentencePieceTokenizer` from texts, such as those of both languages.
 
-    The same texts in the same order give the same model. Texts of more than 4192 bytes are skipped.
+    The same texts in the same order give the same model. Texts of more than 4,192 bytes are
+    skipped.
 
     Args:
         texts: the training texts.
@@ -213,12 +216,20 @@ def learn_sentence_pieces(texts: Sequence[str | bytes], *, size: int) -> bytes:
                 unk_id=_UNKNOWN_PIECE_ID,
                 bos_id=-1,
                 minloglevel=2,
+                max_sentence_length=_LONGEST,
             )
     except RuntimeError as error:
-        raise UserError(
-            f"no vocabulary of {size} pieces can be learned from {len(texts)} texts ({error}): "
-            f"increase the size or use other texts"
-        ) from None
+        failed = f"no vocabulary of {size} pieces can be learned from {len(texts)} texts"
+        if least := re.search(r"required_chars\. \d+ vs (\d+)", str(error)):
+            raise UserError(
+                f"{failed}: their characters need {least[1]}: set data.vocabulary_size to at least "
+                "that"
+            ) from None
+        if "sentences_.empty()" in str(error):
+            raise UserError(
+                f"{failed}: each is empty or has more than {_LONGEST:,} bytes; split long texts"
+            ) from None
+        raise UserError(f"{failed} ({error})") from None
     # Protobuf creates the class at import, so type checkers do not see it.
     message = messages.ModelProto
     learned = message.FromString(model.getvalue())
