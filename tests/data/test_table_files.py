@@ -2,6 +2,7 @@ import csv
 import datetime
 import gzip
 import json
+import os
 import random
 import sys
 
@@ -140,6 +141,37 @@ def test_a_missing_pyarrow_was_a_traceback(tmp_path, monkeypatch):
         list(read_table(tmp_path / "a.parquet", COLUMNS))
 
 
+def test_blanks_around_the_name_of_a_column_were_part_of_it(tmp_path):
+    table = pyarrow.table({" text": ["a"], "label": ["x"]})
+    pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
+    assert list(read_table(tmp_path / "a.parquet", COLUMNS)) == [(1, {"text": "a", "label": "x"})]
+    for name, content in (
+        ("a.tsv", "  text \tlabel\na\tx\n"),
+        ("a.csv", "n; text; x; label\n1,5;a;2;x\n"),
+    ):
+        assert read(tmp_path, name, content) == [(2, {"text": "a", "label": "x"})]
+    assert read(tmp_path, "a.jsonl", '{" text": "a", "label ": "x"}\n') == [
+        (1, {"text": "a", "label": "x"})
+    ]
+    # A name that is exactly the one asked for comes first.
+    assert read(tmp_path, "b.csv", "text, text,label\na,b,x\n") == [
+        (2, {"text": "a", "label": "x"})
+    ]
+    names = {"text": " text"}
+    assert list(read_table(tmp_path / "b.csv", ("text",), names=names)) == [(2, {"text": "b"})]
+
+
+def test_control_characters_in_a_workbook_were_written_out(tmp_path):
+    workbook = openpyxl.Workbook()
+    for row in (["text", "label"], ["a_x000D_\nb", "_x005F_x000D_"], ["_xD83D_", "x"]):
+        workbook.active.append(row)
+    workbook.save(tmp_path / "a.xlsx")
+    assert [row for _, row in read_table(tmp_path / "a.xlsx", COLUMNS)] == [
+        {"text": "a\r\nb", "label": "_x000D_"},
+        {"text": "?", "label": "x"},
+    ]
+
+
 def test_columns_that_need_not_be_there(tmp_path):
     (tmp_path / "a.tsv").write_text("id\ttext\n1\ta\n")
     assert list(read_table(tmp_path / "a.tsv", ["text"], optional=["id", "x"])) == [
@@ -167,6 +199,12 @@ def test_a_column_that_is_there_twice_is_not_guessed(tmp_path):
     assert read(tmp_path, "b.csv", "text,x,x,label\na,1,2,c\n") == [
         (2, {"text": "a", "label": "c"})
     ]
+
+
+def test_a_pipe_was_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "a.tsv")
+    with pytest.raises(UserError, match="a.tsv is a pipe, .*: name a file"):
+        list(read_table(tmp_path / "a.tsv", COLUMNS))
 
 
 def test_two_columns_of_one_name(tmp_path):
@@ -280,12 +318,14 @@ SHEET = [["text", "x", "label"], ["a; b, c", "1", "d"], ['say "no"', "2", "e"]]
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be"])
+@pytest.mark.parametrize(
+    "encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be", "utf-32", "utf-32-be"]
+)
 @pytest.mark.parametrize("ending", [".csv", ".txt"])
 def test_tables_as_spreadsheets_write_them(delimiter, encoding, ending, tmp_path):
     file = tmp_path / f"a{ending}"
     with file.open("w", encoding=encoding, newline="") as stream:
-        stream.write("\ufeff" if encoding == "utf-16-be" else "")
+        stream.write("\ufeff" if encoding.endswith("-be") else "")
         csv.writer(stream, delimiter=delimiter).writerows([*SHEET, ["", "", ""]])
     assert list(read_table(file, COLUMNS)) == [
         (2, {"text": "a; b, c", "label": "d"}),

@@ -53,7 +53,8 @@ def read_table(
     XLSX: the first sheet. Its first row names the columns, and an empty cell is an empty text. A
     formula has the value that it had when the file was saved.
 
-    The file may be compressed (.gz, .xz), except Parquet and XLSX. Other columns are ignored.
+    The file may be compressed (.gz, .xz), except Parquet and XLSX. Other columns are ignored, and so
+    are blanks around the name of a requested one.
 
     Args:
         file: a file whose name ends in .tsv, .csv, .txt, .jsonl, .parquet or .xlsx; .gz or .xz may
@@ -105,7 +106,7 @@ def read_table(
                     "(.gz or .xz may follow)"
                 )
             if form in _DELIMITERS:
-                lines = _spreadsheet_fields(file, stream, _DELIMITERS[form], columns)
+                lines = _spreadsheet_fields(wanted, stream, _DELIMITERS[form])
             else:
                 lines = _csv_fields(file, stream, "\t") if quoted else _tsv_fields(file, stream)
             rows = _delimited_rows(wanted, lines)
@@ -192,6 +193,12 @@ class _Wanted(NamedTuple):
     optional: Sequence[str]
     our_names: Mapping[str, str]
 
+    def header(self, names: Iterable[str]) -> list[str]:
+        """Return a file's column names, those of wanted columns without blanks around them."""
+        found = list(names)
+        plain = self.our_names.keys() - set(found)
+        return [name.strip() if name.strip() in plain else name for name in found]
+
     def check(self, place: str, header: Collection[str]) -> None:
         """Raise an error if a column is missing."""
         missing = [column for column in self.columns if column not in header]
@@ -221,9 +228,11 @@ def _parquet_rows(wanted: _Wanted) -> Iterator[tuple[int, dict[str, Any]]]:
 
     try:
         parquet = files.ParquetFile(wanted.file)
-        columns = wanted.once(str(wanted.file), parquet.schema_arrow.names)
+        names = parquet.schema_arrow.names
+        header = wanted.header(names)
+        columns = wanted.once(str(wanted.file), header)
         # Python cannot represent every other column.
-        batches = parquet.iter_batches(columns=columns)
+        batches = parquet.iter_batches(columns=[names[header.index(one)] for one in columns])
         rows = itertools.chain.from_iterable(batch.to_pylist() for batch in batches)
         yield from enumerate(rows, 1)
     except (pyarrow.ArrowException, OSError) as error:
@@ -233,6 +242,14 @@ def _parquet_rows(wanted: _Wanted) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def _sheet_fields(file: Path) -> _Fields:
     openpyxl = require("openpyxl", "tasks")  # slow to import
+    escape = require("openpyxl.utils.escape", "tasks")
+
+    def as_text(cell: Any) -> str:
+        if not isinstance(cell, str):
+            return "" if cell is None else _as_text(cell)
+        # A control character is written as, for example, `_x000D_`, which openpyxl leaves there.
+        return escape.unescape(cell).encode("utf-8", "replace").decode()
+
     try:
         with open(file, "rb") as stream:
             with warnings.catch_warnings():  # about parts that are not cells, such as styles
@@ -242,7 +259,7 @@ def _sheet_fields(file: Path) -> _Fields:
             sheet.reset_dimensions()  # some programs state fewer than there are
             width = 0
             for number, cells in enumerate(sheet.iter_rows(values_only=True), 1):
-                fields = ["" if cell is None else _as_text(cell) for cell in cells]
+                fields = [as_text(cell) for cell in cells]
                 while len(fields) > width and not fields[-1]:  # cells that were used once
                     fields.pop()
                 width = width or len(fields)
@@ -255,6 +272,7 @@ def _sheet_fields(file: Path) -> _Fields:
 def _typed_rows(wanted: _Wanted, rows: Iterator[tuple[int, dict[str, Any]]]) -> _Rows:
     for number, row in rows:
         place = f"{wanted.file}, line {number}"
+        row = dict(zip(wanted.header(row), row.values(), strict=True))
         wanted.check(place, row)
         present = (column for column in wanted.optional if row.get(column) is not None)
         chosen = {column: row[column] for column in (*wanted.columns, *present)}
@@ -275,9 +293,10 @@ def _as_text(value: Any) -> str:
 
 def _delimited_rows(wanted: _Wanted, lines: _Fields) -> _Rows:
     _, header = next(lines, (1, []))
+    header = wanted.header(header)
     place = f"{wanted.file}, line"
     if any("\0" in name for name in header):
-        raise UserError(f"{place} 1: NUL characters; is it UTF-16? Save it as UTF-8")
+        raise UserError(f"{place} 1: NUL characters; is it UTF-16 or UTF-32? Save it as UTF-8")
     places = {column: header.index(column) for column in wanted.once(f"{place} 1", header)}
     for number, fields in lines:
         # The CSV module writes a row of one empty text with quotes.
@@ -291,18 +310,16 @@ def _delimited_rows(wanted: _Wanted, lines: _Fields) -> _Rows:
         yield number, {column: fields[at] for column, at in places.items()}
 
 
-def _spreadsheet_fields(
-    file: Path, stream: IO[str], delimiters: str, columns: Sequence[str]
-) -> _Fields:
+def _spreadsheet_fields(wanted: _Wanted, stream: IO[str], delimiters: str) -> _Fields:
     """Split rows at the delimiter that the header names or contains."""
-    first = stream.readline()
+    file, first = wanted.file, stream.readline()
     if named := re.fullmatch(r"sep=(.)\s*", first):
         yield from _csv_fields(file, stream, named[1], before=1)
         return
 
     def fitness(delimiter: str) -> tuple[bool, int]:
         (_, header), *_ = [*_csv_fields(file, [first], delimiter, strict=False), (1, [])]
-        return set(columns) <= set(header), len(header)
+        return set(wanted.columns) <= set(wanted.header(header)), len(header)
 
     lines = itertools.chain([first] if first else [], stream)
     yield from _csv_fields(file, lines, max(delimiters, key=fitness))

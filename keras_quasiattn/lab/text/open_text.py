@@ -13,6 +13,13 @@ from typing import IO, Any
 from keras_quasiattn.errors import FileError, UserError
 
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
+# UTF-32 comes first: its little-endian mark begins with that of UTF-16.
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
 
 
 def format_of(file: Path, known: Container[str]) -> str | None:
@@ -33,24 +40,27 @@ def open_text(
 ) -> Iterator[IO[str]]:
     r"""Open a UTF-8 text file for reading, and decompress it if its suffix is .gz or .xz.
 
-    A byte-order mark is skipped; a UTF-16 mark, which some spreadsheets write, selects UTF-16.
-    `errors` and `newline` are as for `open`. By default lines end only at "\n", because texts may
+    A byte-order mark is skipped; a UTF-16 mark, which some spreadsheets write, selects UTF-16, and
+    a UTF-32 mark UTF-32. `errors` and `newline` are as for `open`. By default lines end only at "\n", because texts may
     contain other characters that Python treats as line ends.
 
     Raises:
-        UserError: the file cannot be read, is damaged or is not UTF-8.
+        UserError: the file cannot be read, is a pipe, is damaged or is not UTF-8.
     """
     opener = _OPENERS.get(file.suffix.lower(), open)
     encoding = "utf-8-sig"
     try:
+        if file.is_fifo():
+            raise UserError(f"{file} is a pipe, and a file is read more than once: name a file")
         with opener(file, "rb") as raw:
-            if raw.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-                encoding = "utf-16"
+            begin = raw.read(4)
+            marked = (name for mark, name in _MARKS.items() if begin.startswith(mark))
+            encoding = next(marked, encoding)
             raw.seek(0)
             with io.TextIOWrapper(raw, encoding=encoding, errors=errors, newline=newline) as stream:
                 yield stream
     except UnicodeDecodeError as error:
-        name = "UTF-8" if encoding == "utf-8-sig" else "UTF-16"
+        name = encoding.removesuffix("-sig").upper()
         raise UserError(
             f"{file} is not {name}: {error.reason} at byte {error.start}: save it as UTF-8"
         ) from None
