@@ -14,6 +14,7 @@ import without_keras
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.serving.export import _ask, _write
 from keras_quasiattn.lab.tasks import get
+from keras_quasiattn.lab.tasks.encoder import load_encoder
 from keras_quasiattn.lab.tasks.encoder_model import start_logits
 from keras_quasiattn.lab.tasks.encoder_reading import pack
 from keras_quasiattn.lab.text.encoder_tokenizers import EncoderTokenizer
@@ -70,6 +71,26 @@ def test_a_new_run_starts_from_the_weights_of_the_place(encoder_folder, few_text
     np.testing.assert_allclose(model(ids), means @ kernel + bias, atol=1e-5)
     # The layer after it starts as a regression: random weights would be worse than a guess.
     assert task.evaluate(model, "train")["cross_entropy"] < np.log(len(bias))
+
+
+def test_weights_that_do_not_load_left_a_run_that_had_begun(encoder_folder, few_texts, tmp_path):
+    """With the file repaired, or another place, the same folder refused to train."""
+    place = shutil.copytree(encoder_folder, tmp_path / "place")
+    weights = place / "model.weights.h5"
+    weights.write_bytes(weights.read_bytes()[:3000])
+    task = tiny_encoder.make(few_texts, "classify", place)
+    with pytest.raises(UserError, match="place' does not load: .*truncated file"):
+        train(task, tmp_path / "run", progress=False)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_vocabulary_with_more_pieces_than_weights_ended_in_a_traceback(encoder_folder, tmp_path):
+    place = shutil.copytree(encoder_folder, tmp_path / "place")
+    with (place / "assets" / "tokenizer" / "vocabulary.txt").open("a") as file:
+        file.write("zebra\n")
+    size = len(tiny_encoder.VOCABULARY)
+    with pytest.raises(UserError, match=f"has {size + 1:,} pieces .*, and weights for {size:,}: "):
+        load_encoder(str(place))
 
 
 @pytest.mark.long

@@ -54,8 +54,8 @@ def test_a_place_that_is_not_there_is_one_line(place, said):
 def test_a_folder_without_a_configuration_is_refused_and_a_file_is_no_preset(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("mine.tsv").touch()
-    for place in (".", "mine.tsv"):
-        with pytest.raises(UserError, match=r"has no config\.json: name a folder"):
+    for place, said in ((".", r"has no config\.json"), ("mine.tsv", "is a file")):
+        with pytest.raises(UserError, match=f"{said}: name a folder"):
             check_place(place)
 
 
@@ -65,6 +65,20 @@ def test_a_place_of_an_unknown_kind_is_refused_with_the_kinds_that_there_are():
     with pytest.raises(UserError) as caught:
         load_encoder("foo://bert")
     assert "hf://" in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.usefixtures("has_hub")
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ('{"model_type": "albert"}', "does not load: its files have no 'vocab_size'"),
+        ('{"a": ', r"does not load: a file of it is not JSON \(Expecting value"),
+    ],
+)
+def test_a_damaged_configuration_was_named_by_a_word_or_a_position_alone(config, said, tmp_path):
+    (tmp_path / "config.json").write_text(config)
+    with pytest.raises(UserError, match=said):
+        load_encoder(str(tmp_path))
 
 
 @pytest.mark.usefixtures("has_hub")

@@ -102,7 +102,13 @@ def load_encoder(place: str) -> tuple[Encoder, list[str], list[str]]:
     if "max_sequence_length" not in config:
         raise _unsuitable(place, family, "its number of positions has no limit")
 
-    def encoder(**of_tokenizer: Any) -> Encoder:
+    def encoder(pieces: list[str], **of_tokenizer: Any) -> Encoder:
+        rows = config.get("vocabulary_size", config.get("vocab_size"))
+        if rows is not None and len(pieces) > rows:
+            raise UserError(
+                f"the encoder {place!r} has {len(pieces):,} pieces in its vocabulary, and weights "
+                f"for {rows:,}: the vocabulary must be the one that it was trained with"
+            )
         # The weights may have to be downloaded, so they come after the checks.
         return Encoder(
             place=place,
@@ -117,7 +123,7 @@ def load_encoder(place: str) -> tuple[Encoder, list[str], list[str]]:
     if family == _BYTE_PAIRS:
         pieces, merges, padding = read_byte_pairs(*_byte_pair_files(place))
         of_bytes = {"lowercase": False, "strip_accents": False, "byte_pairs": True}
-        return encoder(**of_bytes, padding_id=padding), pieces, merges
+        return encoder(pieces, **of_bytes, padding_id=padding), pieces, merges
     tokenizer = _loaded(place, lambda: models.Tokenizer.from_preset(place))
     if not isinstance(tokenizer, require("keras_hub", "pretrained").tokenizers.WordPieceTokenizer):
         name = type(tokenizer).__name__
@@ -128,7 +134,7 @@ def load_encoder(place: str) -> tuple[Encoder, list[str], list[str]]:
     except ValueError as error:
         raise _unsuitable(place, family, str(error)) from error
     of_words = {"lowercase": tokenizer.lowercase, "strip_accents": tokenizer.strip_accents}
-    return encoder(**of_words), vocabulary, []
+    return encoder(vocabulary, **of_words), vocabulary, []
 
 
 def states_of(backbone: keras.Model) -> keras.Model:
@@ -155,6 +161,10 @@ def _loaded(place: str, load: Callable[[], Any]) -> Any:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         # A colon at the end of the first line announces a list.
         reason = " ".join(lines) if lines[0].endswith(":") else lines[0]
+        if isinstance(error, KeyError):
+            reason = f"its files have no {reason}"
+        elif isinstance(error, json.JSONDecodeError):
+            reason = f"a file of it is not JSON ({reason})"
         raise UserError(f"the encoder {place!r} does not load: {reason}") from error
 
 

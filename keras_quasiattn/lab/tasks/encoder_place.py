@@ -45,7 +45,8 @@ def check_place(place: str) -> None:
     scheme, has_scheme, name = place.partition("://")
     if not has_scheme and Path(place).exists():
         if not (Path(place) / "config.json").is_file():
-            raise UserError(f"the encoder {place!r} has no config.json: name {_PLACES}")
+            lacking = "is a file" if Path(place).is_file() else "has no config.json"
+            raise UserError(f"the encoder {place!r} {lacking}: name {_PLACES}")
         return
     if not has_scheme:
         if Path(place).is_absolute() or place.count("/") > 0 or place.startswith("."):

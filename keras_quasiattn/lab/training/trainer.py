@@ -364,12 +364,14 @@ def train(
                 keras.utils.set_random_seed(task.seed)
                 with distribution.scope():
                     model = compiled_model(task, policy, optimizer)
+                is_new = folder is None
                 if folder is None:
-                    # The options of a run cannot change, so those that the data or the model reject
-                    # fail before the run is created.
+                    # The options of a run cannot change, so those that the data, the model or its
+                    # pretrained weights reject fail before the run is created.
+                    task.initialize(model)
                     folder = workers.chief_first(create)
                     workers.chief_first(lambda: _prepare(task, folder))
-                _fit(task, model, folder, distribution, workers, shown, callbacks)
+                _fit(task, model, folder, distribution, workers, shown, callbacks, is_new)
             workers.broadcast_from_chief(0)  # barrier: no worker may leave early
     return folder
 
@@ -402,6 +404,7 @@ def _fit(
     workers: Workers,
     shown: Progress,
     callbacks: Sequence[keras.callbacks.Callback],
+    initialized: bool,
 ) -> None:
     """Resume from the last readable checkpoint, train and save the finished model."""
     settings = task.training_settings
@@ -415,7 +418,8 @@ def _fit(
         shown.say(f"{file} is damaged: continuing from the checkpoint before it")
     start = workers.broadcast_from_chief(last)
     if not start:
-        task.initialize(model)
+        if not initialized:
+            task.initialize(model)
         if can_be_calibrated(model):
             calibrate_attention(model, next(iter(task.training_data(0)))[0])
     else:
