@@ -119,6 +119,16 @@ def test_a_place_that_cannot_be_written_was_refused_after_all_the_work(
     assert file.read_text() == "mine" and not any(folder.iterdir())
 
 
+def test_the_mistakes_replaced_the_data_and_a_record_was_added_to_a_table(run_cli, tmp_path):
+    mine, run = tmp_path / "mine.tsv", str(tmp_path / "run")
+    mine.write_text("text\tlabel\na\tb\n")
+    outcome = run_cli("predict", run, "--data", str(mine), "--errors", str(mine))
+    assert_one_line(outcome, "--errors '.*mine.tsv' would replace the file of --data: name another")
+    outcome = run_cli("evaluate", run, "--record", str(mine))
+    assert_one_line(outcome, "mine.tsv is damaged: line 1 is not a JSON object")
+    assert mine.read_text() == "text\tlabel\na\tb\n"
+
+
 def cut_short(file):
     content = file.read_bytes()
     file.write_bytes(content[: len(content) // 2])

@@ -129,6 +129,11 @@ def test_what_is_cut_is_counted():
     assert line.endswith("50,000 at most; cut after 512 (data.max_length): 1 (4.8%)")
 
 
+def test_the_longest_text_in_bytes_may_have_few_tokens():
+    (line,) = [line for line in told(train=[*ROWS, ("x" * 99, "pos")]) if line[:6] == "  text"]
+    assert line == "  text: 3 tokens in the median, 3 at most"  # it said 1
+
+
 def test_a_million_rows_are_looked_at_in_part():
     lines = told(train=[(f"text {n}", "ab"[n % 2]) for n in range(50_000)] + [LONG])
     (line,) = [line for line in lines if line.startswith("  text")]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.files import check_writable, read_json, write_json_lines
+from keras_quasiattn.files import check_writable, read_json, read_json_lines, write_json_lines
 from keras_quasiattn.lab.cli.arguments import (
     COLUMNS,
     COUNT,
@@ -211,6 +211,8 @@ def evaluate(
     renamed = columns_of(columns) if columns else None
     if run.is_dir():
         check_writable(run / "metrics.json")
+    if record is not None:
+        read_json_lines(record)  # rejects other files, such as a table, to which nothing is added
     folder, made = finished_run(run, data_dir)
     from keras_quasiattn.lab import training
     from keras_quasiattn.lab.report.measured import Reached
@@ -333,6 +335,8 @@ def predict(
         raise click.UsageError("--columns and --errors need --data FILE")
     if data is not None and not data.exists():
         raise UserError(f"cannot read {data}: No such file or directory")
+    if data is not None and errors is not None and errors.exists() and errors.samefile(data):
+        raise UserError(f"--errors {str(errors)!r} would replace the file of --data: name another")
     names = columns_of(columns) if columns else None
     folder, made = finished_run(run)
     if weights and not made.explains:

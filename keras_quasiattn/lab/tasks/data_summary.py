@@ -98,7 +98,8 @@ def _lengths(
     """Return the line on the lengths of a column, and warnings."""
     longest = max(range(len(texts)), key=lambda row: len(texts[row]))
     chosen = texts[:: -(-len(texts) // _LOOKED_AT)]
-    lengths, most = count(chosen), int(count(texts[longest : longest + 1])[0])
+    lengths = count(chosen)
+    most = max(int(lengths.max()), int(count(texts[longest : longest + 1])[0]))
     median = int(np.median(lengths))
     line = f"{name}: {median:,} tokens in the median, {most:,} at most"
     if limit is not None and most > limit[1]:
