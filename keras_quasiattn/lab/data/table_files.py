@@ -53,8 +53,8 @@ def read_table(
     XLSX: the first sheet. Its first row names the columns, and an empty cell is an empty text. A
     formula has the value that it had when the file was saved.
 
-    The file may be compressed (.gz, .xz), except Parquet and XLSX. Other columns are ignored, and so
-    are blanks around the name of a requested one.
+    The file may be compressed (.gz, .xz), except Parquet and XLSX. Other columns are ignored, and
+    so are blanks around the name of a requested one.
 
     Args:
         file: a file whose name ends in .tsv, .csv, .txt, .jsonl, .parquet or .xlsx; .gz or .xz may

@@ -40,9 +40,9 @@ def open_text(
 ) -> Iterator[IO[str]]:
     r"""Open a UTF-8 text file for reading, and decompress it if its suffix is .gz or .xz.
 
-    A byte-order mark is skipped; a UTF-16 mark, which some spreadsheets write, selects UTF-16, and
-    a UTF-32 mark UTF-32. `errors` and `newline` are as for `open`. By default lines end only at "\n", because texts may
-    contain other characters that Python treats as line ends.
+    A byte-order mark is skipped; one of UTF-16, which some spreadsheets write, or of UTF-32 selects
+    that. `errors` and `newline` are as for `open`. By default lines end only at "\n", because texts
+    may contain other characters that Python treats as line ends.
 
     Raises:
         UserError: the file cannot be read, is a pipe, is damaged or is not UTF-8.
