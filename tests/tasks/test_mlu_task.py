@@ -67,7 +67,7 @@ def test_answer_that_is_not_utf8_is_text(trained, monkeypatch):
     # A poorly trained model may answer with any bytes. The export compares this text with its own.
     task, model = trained
     output = {"answer": tf.constant([b"\xff1"]), "log_probability": tf.constant([-1.0])}
-    monkeypatch.setattr(task, "_answering", (model, lambda text: output))
+    monkeypatch.setattr(task, "_text_function", lambda answer_ids: lambda text: output)
     assert task.predict(model, [tiny_mlu.QUESTION])[0]["answer"] == "\N{REPLACEMENT CHARACTER}1"
 
 

@@ -1,9 +1,11 @@
 import dataclasses
 import json
 
+import keras
 import pytest
 import tensorflow
 
+from keras_quasiattn.core.recording import recording
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab import tasks
 from keras_quasiattn.lab.tasks import Preset, Task, TrainingSettings
@@ -285,3 +287,37 @@ def test_fewer_rows_than_a_batch_were_an_error_and_are_one_batch(name, tmp_path)
 def test_no_sentence_about_an_option_ends_in_a_name_of_the_code():
     """`training.passes` ended in "see over", which says nothing on the command line."""
     assert not [name for name, said in OPTIONS.items() if "see " in said.lower()]
+
+
+def test_a_graph_is_made_again_only_for_another_model_or_other_variables():
+    task, made = make(), []
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3)])
+
+    def graph(of):
+        made.append(of)
+        return len(made)
+
+    assert [task._once(graph, model), task._once(graph, model)] == [1, 1]
+    model.layers[0].enable_lora(1)
+    assert [task._once(graph, model), task._once(graph, model)] == [2, 2]
+    assert task._once(graph, keras.models.clone_model(model)) == 3
+    with recording():
+        assert [task._once(graph, model), task._once(graph, model)] == [4, 5]
+    assert task._once(graph, model) == 6
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.long if name == "pairs" else pytest.mark.complete)
+        for name in tasks.available()
+    ],
+)
+def test_the_second_prediction_traces_nothing(name, tiny_task, monkeypatch):
+    # Every `predict` used to trace the graph again, which took longer than its answer.
+    task = tiny_task(name)
+    task.prepare()
+    model = task.build_model()
+    first = task.predict(model, [task.example])
+    monkeypatch.setattr(keras.layers.Layer, "__call__", None)
+    assert task.predict(model, [task.example]) == first

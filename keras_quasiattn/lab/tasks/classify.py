@@ -112,7 +112,7 @@ class Classify(ClassTask):
 
     def _measure(self, model: keras.Model, chosen: Any) -> Measured:
         """Return `classification_figures`, attention FLOPs and, with gates, `faithfulness`."""
-        answer_ids = self._ids_function(model)
+        answer_ids = self._once(self._ids_function, model)
         answers = self._answers(answer_ids, [chosen.texts])
         probabilities = np.array([answer["probabilities"] for answer in answers])
         measured = self._classified(chosen, as_texts(chosen.texts), probabilities, "texts")

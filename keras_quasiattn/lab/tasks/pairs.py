@@ -380,7 +380,8 @@ class Rank(PairTask):
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
         """Return for each question its candidates, best first, with scores and input positions."""
-        return one_by_one(self._answer_function(self._order_function(model)), inputs, _NAMES)
+        answer = self._once(self._answer_function, self._once(self._order_function, model))
+        return one_by_one(answer, inputs, _NAMES)
 
     def check_input(self, text: str | bytes) -> None:
         """Reject anything but a question and at least one candidate, separated by tabs."""

@@ -387,7 +387,7 @@ class Read(VocabularyTask):
 
     def _measure(self, model: keras.Model, chosen: Any) -> Measured:
         """Return exact match and F1 against each question's closest answer ("" for none)."""
-        answer = self._answer_function(model)
+        answer = self._once(self._answer_function, model)
         answers = in_batches(
             lambda question, passage: answer(question, passage[:, tf.newaxis]),  # (B,), (B, 1)
             [chosen.questions, chosen.passages],
@@ -408,7 +408,7 @@ class Read(VocabularyTask):
         """Return for each question its answer, score, passage, and start and end in characters."""
         for text in inputs:
             self.check_input(text)
-        return one_by_one(self._answer_function(model), inputs, _NAMES)
+        return one_by_one(self._once(self._answer_function, model), inputs, _NAMES)
 
     def check_input(self, text: str | bytes) -> None:
         """Reject input without a passage, and empty or too long questions; tabs separate texts."""

@@ -10,7 +10,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_quasiattn.core.recording import is_recording
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.data import (
     GeneratedAlgoLisp,
@@ -68,10 +67,6 @@ class DecodedTask(Task):
 
     together: ClassVar[int] = 100  # texts in a batch that is decoded
 
-    def _set_up(self) -> None:
-        super()._set_up()
-        self._answering: tuple[keras.Model, Any] | None = None
-
     @property
     @abc.abstractmethod
     def tokenizer(self) -> Any:
@@ -122,12 +117,8 @@ class DecodedTask(Task):
     def _answers(self, model: keras.Model, texts: np.ndarray) -> list[dict[str, Any]]:
         if not len(texts):
             return []
-        answering = self._answering
-        if answering is None or answering[0] is not model or is_recording():
-            answering = (model, self._text_function(self._ids_function(model)))
-        if not is_recording():  # an edit of the weights becomes part of the graph
-            self._answering = answering
-        return in_batches(answering[1], [texts], [self._counts(texts)], self.together)
+        answer = self._once(self._text_function, self._once(self._ids_function, model))
+        return in_batches(answer, [texts], [self._counts(texts)], self.together)
 
     def _counts(self, texts: np.ndarray) -> np.ndarray:
         """Return the number of tokens of each text, by which batches are sorted."""
@@ -324,7 +315,7 @@ class SequenceTask(DecodedTask):
         """Return the answers of `predict`, with pieces and attention weights (answer, text)."""
         if self.model == "seq2seq":
             raise UserError("model seq2seq has no attention to show")
-        search = tf.function(functools.partial(self._search, model), reduce_retracing=True)
+        search = self._once(self._search_function, model)
         rows = []
         for row in self.predict(model, inputs):
             source = self._source(tf.constant(as_bytes([row["input"]]).tolist()))
@@ -368,6 +359,9 @@ class SequenceTask(DecodedTask):
             "log_probability": log_probability,
             "score": log_probability / penalty,
         }
+
+    def _search_function(self, model: keras.Model) -> Any:
+        return tf.function(functools.partial(self._search, model), reduce_retracing=True)
 
     def _search(self, model: keras.Model, source: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Return the answer ids (B, T) for source ids (B, S), and their log-probabilities (B,)."""

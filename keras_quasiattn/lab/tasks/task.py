@@ -3,6 +3,7 @@
 import abc
 import contextlib
 import functools
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -11,6 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_quasiattn.core.recording import is_recording
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.tasks.batches import FILE
 from keras_quasiattn.lab.tasks.catalogue import CATALOGUE, chosen_options
@@ -183,6 +185,7 @@ class Task(abc.ABC):
         self.seed = seed
         self.data_dir = Path(data_dir)
         self._file: Any = None  # the examples of a user's file, for `measure`
+        self._graphs: dict[str, tuple[list[Any], Any]] = {}
         self.options = chosen_options(
             self.name, self, preset=preset, model=model, seed=seed, overrides=overrides or {}
         )
@@ -421,6 +424,22 @@ class Task(abc.ABC):
     def _measure(self, model: keras.Model, chosen: Any) -> Measured:
         """Return the metrics on some examples."""
         raise NotImplementedError
+
+    def _once(self, make: Callable[[Any], Any], of: Any) -> Any:
+        """Return the graph `make(of)` of a model or of another graph, which is traced only once.
+
+        It is made again for another `of`, and for a model whose variables are others, as after
+        `quantize` and `enable_lora`. While weights are recorded it is not kept, because an edit of
+        the weights becomes part of it.
+        """
+        if is_recording():
+            return make(of)
+        made_of = [of, *(of.variables if isinstance(of, keras.Model) else ())]
+        before, graph = self._graphs.get(make.__name__, ([], None))
+        if len(before) != len(made_of) or any(map(operator.is_not, before, made_of)):
+            graph = make(of)
+            self._graphs[make.__name__] = made_of, graph
+        return graph
 
     def _chosen(self, split: str, limit: int | None) -> Any:
         """Return the first `limit` examples, or all, of a split of the data or of a user's file."""

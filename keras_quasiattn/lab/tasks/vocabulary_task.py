@@ -379,14 +379,16 @@ class VocabularyTask(Task):
 
     def _outputs(self, model: keras.Model, texts: Any) -> np.ndarray:
         """Return a model's output of each example, computed in batches of similar length."""
-        columns = list(texts.columns.values())
+        columns, read = list(texts.columns.values()), self._once(self._output_function, model)
+        answers = in_batches(read, columns, [self._lengths(column) for column in columns])
+        return np.stack([one["output"] for one in answers])
 
-        @tf.function(input_signature=[tf.TensorSpec((None,), tf.string)] * len(columns))
+    def _output_function(self, model: keras.Model) -> Any:
+        @tf.function(input_signature=[tf.TensorSpec((None,), tf.string)] * len(self.sides))
         def read(*texts: tf.Tensor) -> dict[str, tf.Tensor]:
             return {"output": model(self._argument(*map(self._ids, texts)), training=False)}
 
-        answers = in_batches(read, columns, [self._lengths(column) for column in columns])
-        return np.stack([one["output"] for one in answers])
+        return read
 
     def _joined(self) -> dict[str, Any]:
         """Return the arguments of `ServingSignature` for a model that reads all texts as one."""
@@ -510,14 +512,13 @@ class ClassTask(VocabularyTask):
         """Return each input's class, class probabilities, tokens, and any weights and gates."""
         rows = list(map(self._split, inputs))
         columns = [as_bytes([row[side] for row in rows]) for side in range(len(self.sides))]
-        answers = self._answers(self._ids_function(model), columns)
+        answers = self._answers(self._once(self._ids_function, model), columns)
         return [{"input": text, **answer} for text, answer in zip(inputs, answers, strict=True)]
 
     def _answers(self, answer_ids: Any, columns: Sequence[np.ndarray]) -> list[dict[str, Any]]:
         lengths = [self._lengths(column) for column in columns]
-        return list(
-            map(self._readable, in_batches(self._answer_function(answer_ids), columns, lengths))
-        )
+        answer = self._once(self._answer_function, answer_ids)
+        return list(map(self._readable, in_batches(answer, columns, lengths)))
 
     def check_input(self, text: str | bytes) -> None:
         """Reject a wrong number of texts, which tabs separate; the texts may be anything."""
