@@ -11,6 +11,7 @@ import numpy as np
 from keras import ops
 
 from keras_quasiattn.core.tensors import (
+    as_dtype,
     as_floats,
     check_broadcast,
     check_features,
@@ -186,9 +187,8 @@ def finite_positions(x: Tensor) -> Tensor:
     dtype = keras.backend.standardize_dtype(x.dtype)
     if "float" not in dtype:  # Keras does not cast integers
         return ops.ones(ops.shape(x)[:-1], dtype="bool")
-    # An array, because Keras converts a Python number to float32 first.
-    highest = np.array({"float16": 65504.0, "float64": 1.79e308}.get(dtype, 3.38e38))
-    return ops.all(ops.abs(x) <= ops.cast(highest, dtype), axis=-1)
+    highest = {"float16": 65504.0, "float64": 1.79e308}.get(dtype, 3.38e38)
+    return ops.all(ops.abs(x) <= as_dtype(highest, dtype), axis=-1)
 
 
 def make_unknown(x: Tensor, rows: Tensor) -> Tensor:
@@ -197,9 +197,10 @@ def make_unknown(x: Tensor, rows: Tensor) -> Tensor:
     NaN is added, not selected, so gradients pass through: a loss that depends on an unknown row has
     a gradient of NaN, and any other loss has the gradient of the known rows.
     """
-    nothing, unknown = (ops.cast(value, x.dtype) for value in (0.0, float("nan")))
     rows = ops.expand_dims(rows, tuple(range(len(rows.shape), len(x.shape))))
-    return x + ops.where(rows, unknown, nothing)
+    # Not a constant, because JAX with `jax_debug_nans` stops at any NaN, used or not.
+    known, unknown = (ops.cast(value, x.dtype) for value in (0.0, -1.0))
+    return x + ops.sqrt(ops.where(rows, unknown, known))
 
 
 def on_finite_rows(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:

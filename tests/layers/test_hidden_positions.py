@@ -14,6 +14,7 @@ from tools import CODA_IMPLEMENTATIONS, normal, run_with_gradients, sampled, to_
 
 from keras_quasiattn import layers
 from keras_quasiattn.attention.base import ATTENTIONS
+from keras_quasiattn.core.masks import finite_positions
 
 B, T, S, N, H, FEATURES = 3, 6, 5, 2, 4, 8
 SPOILT, HIDDEN = 1, 4  # the example and the position that hold NaN
@@ -135,6 +136,17 @@ def test_integers_were_taken_for_infinite():
         want = to_numpy(layer(x.astype("float32"), x.astype("float32"), **call))
         have = to_numpy(layer(x, x, **call))
         np.testing.assert_allclose(have, want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "torch", reason="of PyTorch")
+def test_torch_compile_broke_its_graph_at_an_array():
+    import torch
+
+    run = torch.compile(finite_positions, backend="eager", fullgraph=True)
+    for dtype, largest in (("float16", 65504.0), ("bfloat16", 3e38), ("float64", 1e308)):
+        x = ops.convert_to_tensor([[[1.0, -largest], [1.0, np.inf], [np.nan, 0.0]]], dtype=dtype)
+        assert run(x).tolist() == [[True, False, False]]
+    torch._dynamo.reset()
 
 
 def test_over_several_axes():

@@ -97,6 +97,17 @@ def test_a_row_with_nothing_to_attend_is_zero_and_has_no_gradient(case):
             assert not gradient.any()
 
 
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="a switch of JAX")
+@one_of_each_by_default
+def test_jax_debug_nans_stopped_at_a_nan_that_no_row_got(case):
+    import jax
+
+    layer, sequences, masks = shared_layer(case), case.sequences(), case.masks()
+    cotangents = [np.ones(x.shape) for x in masked_outputs(case)]
+    with jax.debug_nans(True):
+        gradients(case, layer, sequences, masks, cotangents)
+
+
 @pytest.mark.parametrize(
     ("length", "with_masks"),
     [
