@@ -52,3 +52,14 @@ def test_a_rematerialized_block_trains_as_the_block(attention):
     pairs = zip(trained(Rematerialized, attention), trained(lambda b: b, attention), strict=True)
     for weight, known in pairs:
         np.testing.assert_allclose(weight, known, atol=1e-5)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "torch", reason="fails on the others")
+def test_a_block_made_in_the_scope_trains_on_pytorch():
+    def in_scope(block: Any) -> Any:
+        with keras.RematScope(mode="full"):
+            return type(block).from_config(block.get_config())
+
+    pairs = zip(trained(in_scope, "coda"), trained(lambda b: b, "coda"), strict=True)
+    for weight, known in pairs:
+        np.testing.assert_allclose(weight, known, atol=1e-5)
