@@ -33,7 +33,15 @@ COMPARED: Mapping[str, Sequence[str]] = {
 # The tables of each chart, which bears its name.
 CHARTS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "differences": COMPARED,
-    "encoder_differences": {"encoder_attentions": ("short-trec", "long-trec", "short-trecqa")},
+    "encoder_differences": {
+        "encoder_attentions": (
+            "short-trec",
+            "long-trec",
+            "short-trecqa",
+            "short-sst2",
+            "short-snli",
+        )
+    },
 }
 TASKS = {
     "classify": "texts",
