@@ -26,7 +26,13 @@ from keras_quasiattn.core.masks import (
 from keras_quasiattn.core.randomness import gumbel_noise, uniform_noise
 from keras_quasiattn.core.recording import record
 from keras_quasiattn.core.score_bias import hide_where_infinite
-from keras_quasiattn.core.tensors import as_dtype, check_choice, compute_dtype, per_position
+from keras_quasiattn.core.tensors import (
+    as_dtype,
+    check_choice,
+    compute_dtype,
+    in_training_call,
+    per_position,
+)
 
 Tensor = Any
 
@@ -351,8 +357,10 @@ class Gated(GateOptions, ScoreAttention):
         # (B, ..., N, S), or (B, S) without heads; the bias is (N, 1) or (1,).
         hidden = tanh(ops.cast(key, learned["kernel"].dtype))
         logits = per_position(hidden, learned["kernel"]) + learned["bias"]
+        # Keras passes `training` on, but not in a `stateless_call`. None would overrule it.
+        trains = {"training": True} if in_training_call() else {}
         # Soft gates: (B, ..., N, 1, S). Binary gates include the mask and replace it below.
-        gates = self.gates(ops.expand_dims(logits, -2), mask=mask)
+        gates = self.gates(ops.expand_dims(logits, -2), mask=mask, **trains)
         are_binary = keras.backend.standardize_dtype(gates.dtype) == "bool"
         scored = options.get("return_scores", False)
         attend = for_any_length(super().attend, query, key, return_scores=scored)

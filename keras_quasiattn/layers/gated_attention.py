@@ -396,7 +396,8 @@ class GatedAttention(ShowsOptions, AttentionPooling):
         words = states
         if gate_inputs is not None:
             words = zero_padding(ops.cast(gate_inputs, self.compute_dtype), mask)
-        gates = self.gates(self._logits(words, mask), mask=mask, training=training)  # (B, T)
+        logits = self._logits(words, mask, training)
+        gates = self.gates(logits, mask=mask, training=training)  # (B, T)
         if training:
             if self.convolution is not None:
                 states = encode_sequence(states, self._encode, window)
@@ -432,10 +433,12 @@ class GatedAttention(ShowsOptions, AttentionPooling):
         states = states if layer.bias is None else states + layer.bias
         return ops.expand_dims(layer.activation(states), 1)
 
-    def _logits(self, words: Tensor, mask: Mask) -> Tensor:
+    def _logits(self, words: Tensor, mask: Mask, training: bool | None) -> Tensor:
         """Return the logits of the auxiliary network, (B, T)."""
-        takes_mask = "mask" in inspect.signature(self.gate_network.call).parameters
-        logits = self.gate_network(words, mask=mask) if takes_mask else self.gate_network(words)
+        taken = inspect.signature(self.gate_network.call).parameters
+        given = {"mask": mask} if training is None else {"mask": mask, "training": training}
+        given = {name: one for name, one in given.items() if name in taken}
+        logits = self.gate_network(words, **given)
         # (B, T, 1) or (B, T) to (B, T)
         return ops.squeeze(logits, -1) if len(logits.shape) == 3 else logits
 

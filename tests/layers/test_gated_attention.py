@@ -271,6 +271,20 @@ def test_a_network_of_ones_own(name, tmp_path):
     np.testing.assert_allclose(expected[1:2], short, atol=1e-5)
 
 
+def test_a_network_of_ones_own_dropped_nothing_in_a_stateless_call():
+    parts = [keras.layers.Dropout(0.9, seed=3), keras.layers.Dense(1, "sigmoid")]
+    layer, x = GatedAttention(keras.Sequential(parts), seed=3), normal(2, 5, 8)
+    layer(x)
+    state = [
+        [to_numpy(variable.value) for variable in variables]
+        for variables in (layer.trainable_variables, layer.non_trainable_variables)
+    ]
+    keras.utils.set_random_seed(5)  # on PyTorch, Keras' dropout draws from it
+    got = to_numpy(layer.stateless_call(*state, x, training=True)[0])
+    keras.utils.set_random_seed(5)
+    np.testing.assert_allclose(got, to_numpy(layer(x, training=True)), atol=1e-6)
+
+
 @pytest.mark.parametrize(
     "options,message",
     [

@@ -122,6 +122,24 @@ def test_the_same_seed_gives_the_same_run_on_every_path(case):
             assert_close(outputs_in_training(case, layer, sequences, masks), runs[0])
 
 
+@random_cases
+def test_a_stateless_call_trains_as_the_call_does(case):
+    # It calls no `__call__`, by which Keras tells sublayers that they train.
+    layer, sequences, masks = drawing(case, 5), case.sequences(), case.masks()
+    keras.utils.set_random_seed(5)
+    state = [
+        [to_numpy(variable.value) for variable in variables]
+        for variables in (layer.trainable_variables, layer.non_trainable_variables)
+    ]
+
+    def stateless(*args, **kwargs):
+        return layer.stateless_call(*state, *args, **kwargs)[0]
+
+    got = outputs_in_training(case, stateless, sequences, masks)
+    keras.utils.set_random_seed(5)
+    assert_close(got, outputs_in_training(case, layer, sequences, masks))
+
+
 @pytest.mark.long
 @random_cases
 def test_draws_do_not_depend_on_being_compiled(case, tensorflow_only):
