@@ -104,7 +104,9 @@ def export(
             write_warm_up(temporary, name, records)
             write_description(folder, task, temporary, temporary / ABOUT, quantized, **about)
     except tf.errors.OpError as error:  # a full disk, for example
-        raise FileError(f"cannot write {final}: {str(error).splitlines()[0]}") from error
+        # Before and after the reason are the names of a kernel, of a temporary file and of an op.
+        reason = str(error).splitlines()[0].rpartition("; ")[2].partition(" [Op:")[0]
+        raise FileError(f"cannot write {final}: {reason}") from error
     add_model(Path(target), name)
     return final
 

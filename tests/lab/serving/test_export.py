@@ -157,8 +157,10 @@ FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 FAILURES = {
     "full disk": (FULL, "No space left on device"),
     "full disk, by TensorFlow": (
-        tf.errors.ResourceExhaustedError(None, None, "saved_model.pb; No space left on device"),
-        "No space left on device",
+        tf.errors.ResourceExhaustedError(
+            None, None, "{{node}} saved_model.pb; No space left on device [Op:SaveV2]"
+        ),
+        "/2: No space left on device$",
     ),
     "control-C": (KeyboardInterrupt(), "^$"),
     "error of ours": (RuntimeError("a bug"), "a bug"),
