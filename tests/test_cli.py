@@ -1,5 +1,6 @@
 import io
 import json
+import logging
 import re
 import sys
 
@@ -141,6 +142,12 @@ def test_help_and_version(run_cli):
 
 
 # Fresh processes
+
+
+def test_a_report_had_a_paragraph_of_tensorflow_about_retracing(run_cli, caplog):
+    with caplog.at_level(logging.WARNING, "tensorflow"):
+        run_cli("--version")
+        assert not logging.getLogger("tensorflow").isEnabledFor(logging.WARNING)
 
 
 def test_only_our_line_on_standard_error(tmp_path):

@@ -27,8 +27,9 @@ _STOPPED = (
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit; an error becomes one line and a nonzero exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    # TFDS warns about every config without a fixed name.
-    logging.getLogger("absl").setLevel(logging.ERROR)
+    # TFDS warns about every config without a fixed name, TensorFlow about several shapes of inputs.
+    for name in ("absl", "tensorflow"):
+        logging.getLogger(name).setLevel(logging.ERROR)
     show = warnings.showwarning
 
     def shown(message: Any, category: type[Warning], *place: Any, **options: Any) -> None:
