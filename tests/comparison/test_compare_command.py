@@ -159,6 +159,23 @@ def test_an_interruption_lost_the_costs_measured_before_it(few_texts, tmp_path, 
     assert json.loads((tmp_path / "compared" / "costs.json").read_text()) == {"softmax": cost}
 
 
+def test_costs_that_could_not_be_measured_were_not_spoken_of(
+    few_texts, tmp_path, monkeypatch, capsys
+):
+    from keras_quasiattn.lab.comparison import of_task
+
+    def lost(next_job, work, done, **options):
+        done(next_job(), of_task.Lost("its process was ended by SIGTERM"))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(of_task, "run_jobs", lost)
+    task = tiny_texts.make(few_texts, "transformer")
+    with pytest.raises(KeyboardInterrupt):
+        of_task.compare_task(task, tmp_path / "compared", ["relu"])
+    said = capsys.readouterr().err
+    assert "cost of softmax: failed: its process was ended by SIGTERM\n" in said
+
+
 class _Trained:
     """Stands in for the engine: seed 4 has the least loss, seed 3 the best accuracy anywhere."""
 
