@@ -172,7 +172,7 @@ def test_costs_that_could_not_be_measured_were_not_spoken_of(
     task = tiny_texts.make(few_texts, "transformer")
     with pytest.raises(KeyboardInterrupt):
         of_task.compare_task(task, tmp_path / "compared", ["relu"])
-    said = capsys.readouterr().err
+    said = capsys.readouterr().out
     assert "cost of softmax: failed: its process was ended by SIGTERM\n" in said
 
 
