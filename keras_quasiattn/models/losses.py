@@ -67,7 +67,7 @@ def _smoothed_crossentropy(ids: Tensor, logits: Tensor, smoothing: float) -> Ten
     """
     vocabulary = logits.shape[-1]
 
-    def losses(logits: Tensor) -> tuple[Tensor]:
+    def losses(logits: Tensor, ids: Tensor) -> tuple[Tensor]:
         of_target = ops.squeeze(ops.take_along_axis(logits, ids, axis=-1), -1)  # (B, T)
         smoothed = of_target
         if smoothing:  # otherwise a logit of −∞, which forbids an id, would make the loss NaN
@@ -76,7 +76,7 @@ def _smoothed_crossentropy(ids: Tensor, logits: Tensor, smoothing: float) -> Ten
         return (ops.logsumexp(logits, axis=-1) - smoothed,)
 
     def gradient(tensors: Sequence[Tensor], upstreams: Sequence[Tensor]) -> tuple[Tensor]:
-        (logits,), (upstream,) = tensors, upstreams
+        (logits, ids), (upstream,) = tensors, upstreams
         share = smoothing / vocabulary
         shares = [ops.cast(share + more, logits.dtype) for more in (1 - smoothing, 0)]
         # (V,) against (B, T, 1) gives the smoothed one-hot targets (B, T, V).
@@ -84,7 +84,7 @@ def _smoothed_crossentropy(ids: Tensor, logits: Tensor, smoothing: float) -> Ten
         probabilities = ops.exp(logits - ops.expand_dims(ops.logsumexp(logits, axis=-1), -1))
         return ((probabilities - target) * ops.expand_dims(upstream, -1),)
 
-    return with_gradient(losses, gradient)(logits)[0]
+    return with_gradient(losses, gradient)(logits, ids)[0]
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")

@@ -219,3 +219,34 @@ def test_under_shard_map_tiles_started_as_the_same_on_all_devices(center):
         found = jax.jit(jax.shard_map(slopes, mesh=mesh, **specs))(x, shared)
     for one, expected in zip(found, jax.grad(total, (0, 1))(x, shared), strict=True):
         check(one, expected, 1e-9)
+
+
+def masked_coda(x):
+    mask = (x[..., :1] < 9) & tensor(normals(4, 4) > -1)
+    options = {"dropout": 0.5, "dropout_seed": tensor([1, 2]), "implementation": "blockwise"}
+    return ops.coda_attention(x, x, x, mask, **options)
+
+
+@pytest.mark.skipif(BACKEND != "jax", reason="of JAX")
+@pytest.mark.parametrize(
+    "function",
+    [
+        masked_coda,
+        lambda x: SequenceCrossentropy(0.1).call(keras.ops.where(x[..., 0] < 9, IDS, 0), x),
+    ],
+    ids=["coda", "loss"],
+)
+def test_a_captured_mask_or_id_left_jax_without_gradients_of_compiled_functions(function):
+    import jax
+
+    def total(x):
+        return (function(x) ** 2).sum()
+
+    def scanned(x):
+        return jax.lax.scan(lambda x, _: (x, total(x)), x, length=1)[1].sum()
+
+    x = tensor(POINT)
+    with jax.disable_jit(False):
+        right = jax.grad(total)(x)
+        for one in (jax.jit(total), jax.checkpoint(total), scanned):
+            np.testing.assert_allclose(jax.grad(one)(x), right, rtol=1e-9)

@@ -1,5 +1,6 @@
 """CoDA by tiles of keys: masks, weights, sums and gradients."""
 
+import copy
 import dataclasses
 import math
 from collections.abc import Sequence
@@ -101,6 +102,20 @@ class TiledWeights:
     dropout: float = 0.0
     dropout_keys: Tensor | None = None
     bias_lead: tuple[Any, ...] = ()
+
+    @property
+    def held(self) -> dict[str, Tensor]:
+        """The masks and keys, which have no gradients, by name."""
+        names = ("key_mask", "row_mask", "full_mask", "real_keys")
+        found = {name: getattr(self.masks, name) for name in names}
+        found["dropout_keys"] = self.dropout_keys
+        return {name: x for name, x in found.items() if x is not None}
+
+    def holding(self, tensors: dict[str, Tensor]) -> "TiledWeights":
+        """Return a copy with other tensors of the names in `held`."""
+        masks = copy.copy(self.masks)  # already padded
+        vars(masks).update({name: x for name, x in tensors.items() if name != "dropout_keys"})
+        return dataclasses.replace(self, masks=masks, dropout_keys=tensors.get("dropout_keys"))
 
     def drop(self, x: Tensor, index: Any) -> Tensor:
         """Drop weights of tile `index`; the backward pass finds the same from the positions."""
@@ -204,16 +219,19 @@ def tiled_sums(weights: TiledWeights, tensors: dict[str, Tensor]) -> tuple[Tenso
     to E; "similarity_offset" and "distance_offset" (B, T, 1), subtracted from E and N; and
     "other_value" (B, T, W). All have one dtype, and get gradients.
     """
+    held = weights.held
 
     def tiles(arguments: Sequence[Tensor]) -> Tiles:
-        return Tiles(weights, dict(zip(tensors, arguments, strict=True)))
+        given = dict(zip((*tensors, *held), arguments, strict=True))
+        own = weights.holding({name: given.pop(name) for name in held})
+        return Tiles(own, given)
 
     def gradient(arguments: Sequence[Tensor], upstreams: Sequence[Tensor]) -> tuple[Tensor, ...]:
         gradients = _gradients(tiles(arguments), *upstreams)
         return tuple(gradients[name] for name in tensors)
 
     pooled = with_gradient(lambda *arguments: _sums(tiles(arguments)), gradient)
-    return pooled(*tensors.values())
+    return pooled(*tensors.values(), *held.values())
 
 
 def _sums(tiles: Tiles) -> tuple[Tensor, ...]:

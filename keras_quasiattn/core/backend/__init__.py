@@ -31,7 +31,9 @@
 - `segment_sum(data, segment_ids, num_segments)`, `segment_max`: over rows with ascending ids. The
   maximum of a segment without rows differs between backends.
 - `with_gradient(compute, gradient)`: the function compute(*tensors) → tuple of outputs, whose
-  gradients are gradient(tensors, upstreams), a tuple with one for each tensor.
+  gradients are gradient(tensors, upstreams), a tuple with one for each tensor. The last tensors,
+  such as masks, may have none. Neither function may capture a tensor, because JAX could not take
+  the gradient of a compiled function, a loop or a rematerialized one.
 - `needs_static_shapes(x)`: whether the code is traced for a compiler that must know all sizes, or
   mapped over examples, which must have the same.
 """

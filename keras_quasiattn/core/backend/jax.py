@@ -41,11 +41,12 @@ def with_gradient(
 ) -> Callable[..., tuple[Tensor, ...]]:
     """Return `compute` with gradients from `gradient`; `jax.jvp` is an error."""
 
-    def both(*tensors: Tensor) -> tuple[tuple[Tensor, ...], Callable[[Any], tuple[Tensor, ...]]]:
+    def both(*tensors: Tensor) -> tuple[tuple[Tensor, ...], Callable[[Any], Any]]:
         axes = _varying_axes(tensors)
 
-        def slopes(upstreams: Any) -> tuple[Tensor, ...]:
-            return _varying_over(axes, gradient(tensors, upstreams))
+        def slopes(upstreams: Any) -> tuple[Tensor | None, ...]:
+            found = _varying_over(axes, gradient(tensors, upstreams))
+            return *found, *[None] * (len(tensors) - len(found))
 
         return compute(*tensors), slopes
 

@@ -109,7 +109,11 @@ def with_gradient(
     """Return `compute` with gradients from `gradient`."""
 
     def both(*tensors: Tensor) -> WithGradient:
-        return compute(*tensors), lambda *upstreams: gradient(tensors, upstreams)
+        def slopes(*upstreams: Tensor) -> tuple[Tensor | None, ...]:
+            found = gradient(tensors, upstreams)
+            return *found, *[None] * (len(tensors) - len(found))
+
+        return compute(*tensors), slopes
 
     found: Callable[..., tuple[Tensor, ...]] = tf.custom_gradient(both)
     return found

@@ -64,7 +64,8 @@ class _WithGradient(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *upstreams: Tensor) -> tuple[Tensor | None, ...]:
-        return None, None, *ctx.gradient(ctx.saved_tensors, upstreams)
+        found = ctx.gradient(ctx.saved_tensors, upstreams)
+        return None, None, *found, *[None] * (len(ctx.saved_tensors) - len(found))
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Tensor | None) -> tuple[Tensor, ...]:
@@ -73,7 +74,7 @@ class _WithGradient(torch.autograd.Function):
         with torch.enable_grad():
             upstreams = [tensors[0].new_zeros(x, requires_grad=True) for x in ctx.shapes]
             slopes = ctx.gradient(tensors, upstreams)
-            pairs = zip(slopes, tangents[2:], strict=True)
+            pairs = zip(slopes, tangents[2:], strict=False)  # the last tensors may have none
             moved = [(slope, tangent) for slope, tangent in pairs if tangent is not None]
             nothing = sum(0 * upstream.sum() for upstream in upstreams)  # so that all take part
             total = sum(((slope * tangent).sum() for slope, tangent in moved), nothing)
