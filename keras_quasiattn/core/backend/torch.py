@@ -64,8 +64,9 @@ class _WithGradient(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *upstreams: Tensor) -> tuple[Tensor | None, ...]:
-        found = ctx.gradient(ctx.saved_tensors, upstreams)
-        return None, None, *found, *[None] * (len(ctx.saved_tensors) - len(found))
+        tensors = ctx.saved_tensors  # a rematerialized function unpacks them only once
+        found = ctx.gradient(tensors, upstreams)
+        return None, None, *found, *[None] * (len(tensors) - len(found))
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Tensor | None) -> tuple[Tensor, ...]:
