@@ -185,7 +185,7 @@ class Task(abc.ABC):
         self.seed = seed
         self.data_dir = Path(data_dir)
         self._file: Any = None  # the examples of a user's file, for `measure`
-        self._graphs: dict[str, tuple[list[Any], Any]] = {}
+        self._graphs: dict[str, tuple[list[Any], Any]] = {}  # see `_once`
         self.options = chosen_options(
             self.name, self, preset=preset, model=model, seed=seed, overrides=overrides or {}
         )
