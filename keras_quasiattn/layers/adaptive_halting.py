@@ -100,7 +100,7 @@ class AdaptiveHalting(ConfiguredLayer):
         training: bool | None = None,
     ) -> dict[str, Tensor]:
         """Process one step; see the class."""
-        mask = sequence_mask(mask, "mask", inputs)
+        mask = sequence_mask(mask, "mask", inputs, reads_implicit=True)
         inputs, state = zero_padding(inputs, mask), zero_padding(state, mask)
         probability = self.unit(inputs)  # (B, T, 1)
         if progress is None:

@@ -123,3 +123,14 @@ def test_bad_arguments_are_named():
     with pytest.raises(ValueError, match="`mask`"):
         x = keras.ops.ones((1, 2, D))
         AdaptiveHalting()(x, x, mask=np.ones((1, 2), "float32"))
+
+
+def test_the_mask_that_an_earlier_layer_set_did_not_count_in_the_cost():
+    halting, *_, x = make(ponder_weight=0.5)
+    mask = np.arange(T) < np.array([[T], [2], [0]])
+    x[~mask] = 0.0  # what `Masking` looks for
+    costs = []
+    for inputs, given in ((keras.layers.Masking()(x), None), (x, mask)):
+        run(halting, lambda x: x, inputs, mask=given, training=True)
+        costs.append(float(halting.losses[0]))
+    assert costs[0] == pytest.approx(costs[1], rel=1e-6)
