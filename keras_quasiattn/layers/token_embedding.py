@@ -47,8 +47,18 @@ class TokenEmbedding(keras.layers.ReversibleEmbedding):
 
     def call(self, inputs: Tensor, reverse: bool = False) -> Tensor:
         """Embed ids, or turn vectors into logits; see the class."""
-        outputs = super().call(inputs, reverse=reverse)
-        return outputs if reverse else outputs * self.output_dim**0.5
+        return self._scaled(super().call(inputs, reverse=reverse), reverse)
+
+    def quantized_call(self, inputs: Tensor, reverse: bool = False) -> Tensor:
+        """Do what `call` does, which Keras does not call once the table is quantized."""
+        return self._scaled(super().quantized_call(inputs, reverse=reverse), reverse)
+
+    def _scaled(self, outputs: Tensor, reverse: bool) -> Tensor:
+        return keras.ops.cast(outputs, "float32") if reverse else outputs * self.output_dim**0.5
+
+    def quantize(self, mode: Any = None, type_check: bool = True, config: Any = None) -> None:
+        """Quantize like Keras' layer, which rejects subclasses unless `type_check=False`."""
+        super().quantize(mode, type_check=False, config=config)
 
     def compute_mask(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor | None:
         """Return the mask of the inputs, or of the ids that are not 0 with `mask_zero`."""

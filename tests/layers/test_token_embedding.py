@@ -37,3 +37,17 @@ def test_mask_zero_was_taken_and_had_no_effect():
     ids = ops.convert_to_tensor(np.array([[2, 0, 1]]))
     ids._keras_mask = ops.convert_to_tensor(np.array([[True, True, False]]))
     assert ops.convert_to_numpy(layer(ids)._keras_mask).tolist() == [[True, True, False]]
+
+
+@pytest.mark.parametrize("mode,accuracy", [("int8", 0.03), ("int4", 0.5)])
+def test_a_quantized_table_was_not_scaled_or_stayed_as_it_was(mode, accuracy):
+    layer = TokenEmbedding(7, 4, dtype="mixed_bfloat16")
+    ids = np.array([[1, 6, 0]], "int32")
+    vectors = ops.cast(layer(ids), "float32")
+    logits = layer(vectors, reverse=True)
+    layer.quantize(mode)
+    assert layer.quantization_mode == mode
+    np.testing.assert_allclose(ops.cast(layer(ids), "float32"), vectors, atol=accuracy)
+    again = layer(vectors, reverse=True)
+    assert keras.backend.standardize_dtype(again.dtype) == "float32"
+    np.testing.assert_allclose(again, logits, atol=accuracy)
