@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import tempfile
 import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -270,6 +271,28 @@ def _transfer(source: keras.Layer, target: keras.Layer) -> None:
         # A copy, as training on JAX deletes the arrays that it starts from.
         copied.assign(keras.ops.copy(weight))
         copied.trainable = weight.trainable
+    copy_adapted(source, target)
+
+
+def copy_adapted(source: keras.Layer, target: keras.Layer) -> None:
+    """Give a layer what its equal has learned from data besides weights, as a file would.
+
+    Keras' `TextVectorization` has a vocabulary, for example, and `Normalization` derives constants
+    from its weights.
+    """
+    if hasattr(source, "adapt"):
+        words = getattr(source, "get_vocabulary", None)
+        if words is not None and not words(include_special_tokens=False):
+            return  # not adapted; Keras loads no empty vocabulary
+        learned: dict[str, Any] = {}
+        source.save_own_variables(learned)
+        target.load_own_variables(
+            {name: keras.ops.convert_to_numpy(value) for name, value in learned.items()}
+        )
+    if hasattr(source, "save_assets"):
+        with tempfile.TemporaryDirectory() as folder:
+            source.save_assets(folder)
+            target.load_assets(folder)
 
 
 def _adaptation(layer: keras.Layer) -> str | None:

@@ -177,3 +177,15 @@ def test_nan_is_a_failure_and_no_rate_is_chosen_for_it():
     spoilt = np.full_like(X, np.nan)
     (entry,) = compare(build, (X, Y), (spoilt, Y), ["softmax"], seeds=1, **FIT).entries
     assert not entry.figures and "answers NaN" in entry.errors[0]
+
+
+def test_a_copy_of_the_baseline_had_not_what_a_layer_learned_by_adapt():
+    from keras_quasiattn.lab.comparison.models import _copy
+
+    scale = keras.layers.Normalization()
+    scale.adapt(3.0 * X + 5.0)
+    x = keras.Input((5, 4))
+    model = keras.Model(x, MultiHeadSoftmax(2, 4)(scale(x), scale(x)))
+    for attention in ("softmax", "sigmoid"):
+        layer = _copy(model, attention).get_layer(scale.name)
+        np.testing.assert_allclose(layer(X), scale(X), atol=1e-6)

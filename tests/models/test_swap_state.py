@@ -1,5 +1,6 @@
 """What a swap does to the state of a model: frozen, adapted or compiled."""
 
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -165,3 +166,74 @@ def test_the_copy_of_a_compiled_model_is_not_compiled(make):
     compiled = [one.compiled for one in copy._flatten_layers() if isinstance(one, keras.Model)]
     assert compiled == [False] * (1 + len(inside)) and not copy.metrics
     assert model.compiled and all(one.compiled for one in inside) and model.optimizer is not None
+
+
+TEXTS = np.array(["a b c", "c d"])
+WORDS = np.array([["a", "b"], ["c", "d"]])
+
+
+def adapted(name: str) -> tuple[Any, Any]:
+    """Return a layer of Keras that has seen data, and data for it."""
+    layer, data = {
+        "normalization": (keras.layers.Normalization(), 3.0 * X + 5.0),
+        "words": (keras.layers.StringLookup(), WORDS),
+        "integers": (keras.layers.IntegerLookup(), np.array([[3, 4], [9, 3]])),
+        "texts": (keras.layers.TextVectorization(output_sequence_length=4), TEXTS),
+        "frequencies": (keras.layers.TextVectorization(output_mode="tf_idf"), TEXTS),
+        "bins": (keras.layers.Discretization(num_bins=3), np.arange(8.0).reshape(4, 2)),
+    }[name]
+    layer.adapt(data)
+    return layer, data
+
+
+def over(layer: Any, data: Any) -> keras.Model:
+    """Return a model that applies the layer and then attention."""
+    dtype = "string" if data.dtype.kind == "U" else data.dtype
+    inputs = keras.Input(data.shape[1:], dtype=dtype)
+    x = layer(inputs)
+    if "int" in x.dtype:
+        x = keras.layers.Embedding(20, 8)(x)
+    elif len(x.shape) == 2:
+        x = keras.layers.Reshape((1, 8))(keras.layers.Dense(8)(x))
+    return keras.Model(inputs, keras.layers.MultiHeadAttention(2, 4)(x, x))
+
+
+@pytest.mark.parametrize(
+    "name", ["normalization", "words", "integers", "texts", "frequencies", "bins"]
+)
+def test_a_copy_had_not_what_a_layer_learned_by_adapt(name, tensorflow_only):
+    import tensorflow as tf
+
+    layer, data = adapted(name)
+    model = over(layer, data)
+    copy = swap_attention(model, "sigmoid", start="unchanged")
+    data = tf.constant(data)
+    np.testing.assert_allclose(copy(data), model(data), atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [keras.layers.StringLookup, keras.layers.TextVectorization])
+def test_a_layer_that_has_not_been_adapted_is_copied_as_it_is(kind, tensorflow_only):
+    swap_attention(over(kind(), WORDS if kind is keras.layers.StringLookup else TEXTS[:, None]))
+
+
+class Listed(keras.layers.Layer):
+    """A layer whose numbers are neither weights nor arguments, but a file."""
+
+    numbers = (0.0,)
+
+    def call(self, x: Any) -> Any:
+        return x + self.numbers[0]
+
+    def save_assets(self, folder: str) -> None:
+        (Path(folder) / "numbers").write_text(str(self.numbers[0]))
+
+    def load_assets(self, folder: str) -> None:
+        self.numbers = (float((Path(folder) / "numbers").read_text()),)
+
+
+def test_a_copy_had_not_the_assets_of_a_layer():
+    layer = Listed()
+    layer.numbers = (2.5,)
+    model = over(layer, X)
+    copy = swap_attention(model, "sigmoid", start="unchanged")
+    np.testing.assert_allclose(values(copy, X), values(model, X), atol=1e-6)
