@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_quasiattn.attention.softmax import attend
 from keras_quasiattn.core.arguments import check, check_sequence
-from keras_quasiattn.core.masks import pair_mask, sides
+from keras_quasiattn.core.masks import for_all_positions, pair_mask, sides
 from keras_quasiattn.core.tensors import as_dtype, check_choice, dot_products
 from keras_quasiattn.layers.base import SequenceLayer, Shape
 from keras_quasiattn.layers.dense import DenseStack
@@ -72,7 +72,8 @@ def intra_attention(
     # (T,), or (..., T) with a mask: the number of real positions so far.
     position = ops.arange(ops.shape(features)[-2], dtype="int32")
     if mask is not None:
-        position = ops.cumsum(ops.cast(mask, "int32"), axis=-1)
+        real = for_all_positions(mask, features)
+        position = ops.cumsum(ops.cast(real, "int32"), axis=-1)
     distance = ops.expand_dims(position, -1) - ops.expand_dims(position, -2)  # i − j
     beyond = size // 2 if signed else size - 1  # m + 1
     distance = ops.clip(distance, -beyond, beyond)

@@ -12,6 +12,7 @@ from keras_quasiattn.core.backend import maximum, tanh
 from keras_quasiattn.core.masks import (
     as_boolean_mask,
     combine_masks,
+    for_all_positions,
     largest,
     masked_mean,
     masked_softmax,
@@ -140,7 +141,7 @@ def local_attention(
     check(window > 0, window, "window", "above 0")
     states = zero_padding(states, mask)
     scores = position_scores(states, kernel)
-    real = ops.ones_like(scores, dtype="bool") if mask is None else mask
+    real = ops.ones_like(scores, dtype="bool") if mask is None else for_all_positions(mask, states)
     # count (B, T): real positions up to and including each; length (B,): S; position (B, 1): p.
     count = ops.cumsum(ops.cast(real, scores.dtype), axis=1)
     length = ops.sum(ops.cast(real, scores.dtype), axis=1)
