@@ -278,7 +278,8 @@ class GatedAttention(ShowsOptions, AttentionPooling):
         final_tanh: whether the output is tanh(r). Defaults to False, as in `SoftAttention`.
         kernel_initializer: initializer of w. Defaults to "glorot_uniform".
         convolution: None, or an unbuilt `keras.layers.Conv1D` over an odd number of positions, with
-            `padding="valid"` and without strides or dilation. Outside the real text it reads zeros.
+            `padding="valid"` and `data_format="channels_last"`, without strides or dilation.
+            Outside the real text it reads zeros.
         implementation: "auto", "reference" or "gathered": how `ops.open_positions_attention`
             attends to the open positions outside training; it never changes the result.
 
@@ -481,14 +482,21 @@ class GatedAttention(ShowsOptions, AttentionPooling):
 
 def _check_convolution(convolution: Any) -> keras.layers.Conv1D:
     """Return the layer; raise a `ValueError` unless it computes one state per odd window."""
-    wanted = {"padding": "valid", "strides": (1,), "dilation_rate": (1,), "groups": 1}
+    wanted = {
+        "padding": "valid",
+        "strides": (1,),
+        "dilation_rate": (1,),
+        "groups": 1,
+        "data_format": "channels_last",
+    }
     fits = isinstance(convolution, keras.layers.Conv1D)
     check(fits, convolution, "convolution", "None or a `keras.layers.Conv1D`")
     found = {name: getattr(convolution, name) for name in wanted}
     if found != wanted or convolution.kernel_size[0] % 2 == 0:
         raise ValueError(
-            "`convolution` must have an odd `kernel_size`, `padding='valid'`, and no strides, "
-            f"dilation or groups. Received: kernel_size={convolution.kernel_size[0]}, {found}"
+            "`convolution` must have an odd `kernel_size`, `padding='valid'`, no strides, dilation "
+            "or groups, and `data_format='channels_last'`. "
+            f"Received: kernel_size={convolution.kernel_size[0]}, {found}"
         )
     return convolution
 

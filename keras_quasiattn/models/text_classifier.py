@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_quasiattn.attention.base import ATTENTIONS
-from keras_quasiattn.core.arguments import check
+from keras_quasiattn.core.arguments import check, check_positive_integer
 from keras_quasiattn.core.masks import zero_padding
 from keras_quasiattn.core.tensors import check_choice
 from keras_quasiattn.layers import GatedAttention, LocalAttention, MaskedPooling, SoftAttention
@@ -148,7 +148,11 @@ class TextClassifier(EmbeddingModel):
 
         def convolution(number: int) -> keras.layers.Layer:
             padding = "valid" if gates_convolution and number == num_layers - 1 else "same"
-            options = {"padding": padding, "activation": "relu"}
+            options = {
+                "padding": padding,
+                "activation": "relu",
+                "data_format": "channels_last",  # Keras' default depends on the user's settings
+            }
             return make(keras.layers.Conv1D, f"convolution_{number}", units, kernel_size, **options)
 
         dropout_layer, numbers = keras.layers.Dropout, range(num_layers)
@@ -167,7 +171,10 @@ class TextClassifier(EmbeddingModel):
             layers["attention"] = make(pooling.layer, "attention", **options)
         elif not pooling:
             width = units * (2 if merge_mode == "concat" and not local else 1)
-            sizes = {"num_heads": 1, "key_dim": width // options.get("num_heads", 1)}
+            heads = check_positive_integer(options.get("num_heads", 1), "num_heads")
+            fits = heads <= width or "key_dim" in options
+            check(fits, heads, "num_heads", f"at most {width}, the width, without `key_dim`")
+            sizes = {"num_heads": 1, "key_dim": width // heads}
             layers["attention"] = make(ATTENTIONS[attention], "attention", **sizes | options)
             layers["pooling"] = make(MaskedPooling, "pooling")
         self._hold(**{f"_{name}": value for name, value in layers.items()})

@@ -298,6 +298,10 @@ def test_a_network_of_ones_own_dropped_nothing_in_a_stateless_call():
             "`convolution` must have an odd `kernel_size`.*kernel_size=3.*same",
         ),
         ({"convolution": convolution(2)}, "`convolution` must have .*kernel_size=2"),
+        (  # taken before, and applied along the features
+            {"convolution": convolution(data_format="channels_first")},
+            "`convolution` must have .*`data_format='channels_last'`. Rec.*'channels_first'",
+        ),
     ],
 )
 def test_wrong_arguments_are_named(options, message):

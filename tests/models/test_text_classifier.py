@@ -160,8 +160,19 @@ def test_logits_are_float32_in_half_precision():
         ("convolution", {"attention": "none"}, "`attention` must not be 'none'"),
         ("none", {"attention_options": {"window": 3}}, "`attention_options` need .*'window': 3"),
         ("transformer", {"num_heads": 3}, "must be divisible by `num_heads`"),
+        ("coda", {"attention_options": {"num_heads": 0}}, "`num_heads` must be a positive integer"),
+        ("coda", {"attention_options": {"num_heads": 9}}, "`num_heads` must be at most 8, the wi"),
     ],
 )
 def test_arguments_out_of_range(kind, changed, message):
     with pytest.raises(ValueError, match=message):
         make(kind, **changed)
+
+
+def test_images_with_channels_first_turned_the_convolutions_of_texts():
+    keras.config.set_image_data_format("channels_first")
+    try:
+        model = make("convolution")
+    finally:
+        keras.config.set_image_data_format("channels_last")
+    assert logits(model, IDS).shape == (3, 3)
