@@ -35,7 +35,9 @@ class AttentionView:
 
     def figure(self, number: int = 0, head: int = 0) -> Drawing:
         """Return one map and head as a `Drawing`, with `light` and `dark` SVG and `png`."""
-        return heat_map("attention", self.maps[number], head)
+        number = _place(number, len(self.maps), "number", "a map of this view")
+        heads = self.maps[number].heads
+        return heat_map("attention", self.maps[number], _place(head, heads, "head", "a head"))
 
     def _repr_html_(self) -> str:
         # An iframe keeps the page's script and style apart from the notebook's.
@@ -71,8 +73,8 @@ def show(
 
     Raises:
         ValueError: `layer` is not a Keras layer, no such attention layer was called, `tokens` are
-            not lists, a list has a different length from every sequence, or the batch has no
-            example `index`.
+            not lists, a list has a different length from every sequence, the batch has no example
+            `index`, or, from `figure`, there is no such map or head.
         UserError: on display, if jinja2 (or for `figure` matplotlib) is not installed.
 
     Example:
@@ -92,7 +94,7 @@ def show(
         )
     listed = _texts(tokens)
     _check_lengths(listed, seen)
-    _check_index(index, seen)
+    index = _checked_index(index, seen)
     sequences = {str(number): one for number, one in enumerate(listed)}
     owned = with_sequences(seen, {name: len(one) for name, one in sequences.items()})
     return AttentionView(heat_maps(owned, sequences, index), layer.name if title is None else title)
@@ -113,7 +115,14 @@ def _texts(tokens: Any) -> list[list[str]]:
     ]
 
 
-def _check_index(index: int, seen: Sequence[AttentionMap]) -> None:
+def _place(number: Any, size: int, name: str, of: str) -> int:
+    """Return a number below `size`; negative ones count from the end."""
+    if not isinstance(number, numbers.Integral) or not -size <= number < size:
+        raise ValueError(f"`{name}` must be the number of {of}, below {size}. Received: {number!r}")
+    return int(number) % size
+
+
+def _checked_index(index: Any, seen: Sequence[AttentionMap]) -> int:
     shapes = [recorded.values.shape for one in seen for recorded in one.matrices.values()]
     if any(0 in shape[1:] for shape in shapes):
         raise ValueError(
@@ -121,11 +130,7 @@ def _check_index(index: int, seen: Sequence[AttentionMap]) -> None:
             f"shapes {', '.join(str(tuple(shape)) for shape in shapes)}"
         )
     size = max(recorded.values.shape[0] for one in seen for recorded in one.matrices.values())
-    if not isinstance(index, numbers.Integral) or not -size <= index < size:
-        raise ValueError(
-            f"`index` must be the number of an example in the batch, below {size}. "
-            f"Received: {index!r}"
-        )
+    return _place(index, size, "index", "an example in the batch")
 
 
 def _check_lengths(tokens: Sequence[Sequence[str]], seen: Sequence[AttentionMap]) -> None:

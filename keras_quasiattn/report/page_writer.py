@@ -10,6 +10,7 @@ from typing import Any
 from keras_quasiattn.extras import require
 from keras_quasiattn.report.figures import Drawing, line_of
 from keras_quasiattn.report.heat_maps import Example, block_size, encoded, pooled
+from keras_quasiattn.report.token_table import shares_of_largest
 
 _VERDICTS = {None: "", True: "Right answers", False: "Mistakes, the surest first"}
 
@@ -129,7 +130,7 @@ def _text(answer: Mapping[str, Any], maps: Sequence[str]) -> dict[str, Any]:
     weights, tokens = answer.get("weights", []), answer.get("tokens", [])
     weighed = bool(tokens) and len(weights) == len(tokens)
     gates = answer.get("gates") or [True] * len(tokens)
-    largest = max(map(abs, weights), default=0.0) or 1.0 if weighed else 1.0
+    shares = shares_of_largest(weights) if weighed else []
     name = f"{answer['model']}: {answer.get('input', '')}"
     return {
         "given": given,
@@ -141,10 +142,10 @@ def _text(answer: Mapping[str, Any], maps: Sequence[str]) -> dict[str, Any]:
             {
                 "text": token,
                 "open": bool(gate),
-                "share": f"{abs(weight) / largest if gate else 0:.3f}",
+                "share": f"{share if gate else 0:.3f}",
                 "reading": f"{'open' if gate else 'closed'}, weight {weight:.4f}",
             }
-            for token, gate, weight in zip(tokens, gates, weights, strict=True)
+            for token, gate, weight, share in zip(tokens, gates, weights, shares, strict=True)
         ]
         if weighed
         else [],

@@ -1,7 +1,8 @@
 """Tokens with their gates and weights, for the terminal, and untrusted text made safe to show."""
 
+import math
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 _BAR, _LONGEST = 30, 200
@@ -18,6 +19,17 @@ def readable(text: str, longest: int = _LONGEST_LABEL) -> str:
     """
     text = text if len(text) <= longest else f"{text[: longest - 1]}…"
     return "".join("\ufffd" if unicodedata.category(one) in _SPOILING else one for one in text)
+
+
+def shares_of_largest(weights: Sequence[float]) -> list[float]:
+    """Return the size of each weight as a share of the largest; 0 for NaN and infinity.
+
+    >>> shares_of_largest([0.5, -2.0, math.nan])
+    [0.25, 1.0, 0.0]
+    """
+    sizes = [abs(weight) if math.isfinite(weight) else 0.0 for weight in weights]
+    largest = max(sizes, default=0.0) or 1.0
+    return [size / largest for size in sizes]
 
 
 def token_table(answer: Mapping[str, Any]) -> str:
@@ -46,14 +58,14 @@ def token_table(answer: Mapping[str, Any]) -> str:
         lines[0] += f"  ({readable(answer['weights_of'], _LONGEST)})"
     tokens = [readable(token, _LONGEST) for token in answer["tokens"]]
     width = max(map(len, tokens), default=0)
-    largest = max(map(abs, answer.get("weights", [])), default=0.0) or 1.0
+    shares = shares_of_largest(answer.get("weights", []))
     for number, token in enumerate(tokens):
         line = "  "
         if "gates" in answer:
             line += "+ " if answer["gates"][number] else "- "
         if "weights" in answer:
             weight = answer["weights"][number]
-            line += f"{weight:.3f} {token:{width}}  {'#' * round(_BAR * abs(weight) / largest)}"
+            line += f"{weight:.3f} {token:{width}}  {'#' * round(_BAR * shares[number])}"
         else:
             line += token
         lines.append(line.rstrip())

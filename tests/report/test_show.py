@@ -162,3 +162,25 @@ def test_an_infinite_weight_had_no_colour():
     layer = layers.MultiHeadReLU(num_heads=1, key_dim=2, kernel_initializer="ones")
     view = keras_quasiattn.report.show(layer, x, x)
     assert np.isnan(view.maps[0].panels[0].values).all() and "<html" in view.html()
+
+
+@pytest.mark.parametrize("place", [{"head": 2}, {"head": -3}, {"head": "0"}, {"number": 1}])
+def test_a_head_beyond_the_last_was_the_last_one(place):
+    x = np.ones((2, 3, 4), "float32")
+    view = keras_quasiattn.report.show(layers.MultiHeadCoDA(2, 4), x, x)
+    ((name, value),) = place.items()
+    of = {"head": "a head, below 2", "number": "a map of this view, below 1"}[name]
+    with pytest.raises(
+        ValueError, match=f"`{name}` must be the number of {of}. Received: {value!r}"
+    ):
+        view.figure(**place)
+    assert "head 2 of 2" in view.figure(head=-1).caption
+
+
+def test_an_example_counted_from_the_end_was_missing_in_a_matrix_for_all_examples():
+    queries, states = keras.Input((2, 4), batch_size=1), keras.Input((3, 4))
+    one, other = (layers.MultiHeadSoftmax(1, 4, name=name) for name in ("one", "other"))
+    model = keras.Model([queries, states], [one(queries, queries), other(states, states)])
+    x = [np.ones((1, 2, 4), "float32"), np.ones((3, 3, 4), "float32")]
+    shown = keras_quasiattn.report.show(model, x, index=-2).maps
+    assert {found.panels[0].values.shape for found in shown} == {(1, 2, 2), (1, 3, 3)}

@@ -28,6 +28,17 @@ def test_without_gates_and_without_weights():
     assert token_table(ANSWER).splitlines() == ["b 0.750", "  who", "  shot", "  ?"]
 
 
+def test_a_weight_that_is_not_finite_had_no_bar_and_no_table():
+    weights = [float("nan"), 0.5, float("-inf")]
+    lines = token_table({**ANSWER, "weights": weights}).splitlines()[1:]
+    bar = "#" * 30
+    assert [line.split() for line in lines] == [
+        ["nan", "who"],
+        ["0.500", "shot", bar],
+        ["-inf", "?"],
+    ]
+
+
 def test_text_without_tokens():
     assert token_table({**ANSWER, "tokens": [], "gates": [], "weights": []}) == "b 0.750"
 
