@@ -101,6 +101,7 @@ class FeedForward(SequenceLayer):
     ) -> Tensor:
         """Apply the layer; see the class."""
         check_sequence_mask(mask, "mask", inputs)
+        inputs = keras.ops.cast(inputs, self.compute_dtype)  # Keras does not cast integers
         if isolate_rows:
             return on_finite_rows(partial(self._apply, training=training), inputs)
         return self._apply(inputs, training)

@@ -119,6 +119,7 @@ class StepSignal(ConfiguredLayer):
     def call(self, inputs: Tensor, step: int) -> Tensor:
         """Add the vector of `step`; see the class."""
         check(0 <= step < self.num_steps, step, "step", f"in [0, {self.num_steps})")
+        inputs = ops.cast(inputs, self.compute_dtype)  # Keras does not cast integers
         return inputs + self.table[step] * inputs.shape[-1] ** 0.5
 
     def compute_output_shape(self, inputs_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:

@@ -143,7 +143,7 @@ class TransformerDecoder(TransformerBlock):
         decoder_mask = sequence_mask(decoder_mask, "decoder_mask", decoder, reads_implicit=True)
         encoder_mask = as_boolean_mask(encoder_mask, "encoder_mask")
         # These new tensors carry no implicit masks: the attentions use only those passed below.
-        x = zero_padding(decoder, decoder_mask)
+        x = zero_padding(ops.cast(decoder, self.compute_dtype), decoder_mask)  # from integers
         attend = partial(
             call_attention,
             query_mask=decoder_mask,
@@ -159,7 +159,7 @@ class TransformerDecoder(TransformerBlock):
         hides = self._hides(self.self_attention, use_causal_mask, *pair_masks)
         x, scores = self._apply_attention_sublayer("self_attention", x, to_past, training, hides)
         if encoder is not None:
-            encoder = zero_padding(encoder, encoder_mask)
+            encoder = zero_padding(ops.cast(encoder, self.compute_dtype), encoder_mask)
             # (B, T, D) attends to (B, S, E): gives (B, T, D), and scores (B, N, T, S).
             across = partial(
                 attend, value=encoder, value_mask=encoder_mask, attention_mask=pair_masks[1]

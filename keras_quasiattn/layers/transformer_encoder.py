@@ -114,7 +114,7 @@ class TransformerEncoder(TransformerBlock):
             training=training,
         )
         # This new tensor carries no implicit mask: the attention uses only those passed above.
-        inputs = zero_padding(inputs, mask)
+        inputs = zero_padding(keras.ops.cast(inputs, self.compute_dtype), mask)  # from integers
         hides = self._hides(self.attention, attention_mask, use_causal_mask)
         x, scores = self._apply_attention_sublayer("attention", inputs, attend, training, hides)
         output = self.feed_forward(x, mask=mask, training=training, isolate_rows=hides)

@@ -62,3 +62,9 @@ def test_bad_arguments_are_named():
     for wrong in (1, float("inf")):
         with pytest.raises(ValueError, match=f"max_timescale={wrong}"):
             TimingSignal(wrong)
+
+
+def test_a_step_signal_took_no_integers():
+    layer, x = StepSignal(2), np.arange(8).reshape(1, 2, 4)
+    want = ops.convert_to_numpy(layer(x.astype("float32"), step=1))
+    np.testing.assert_allclose(ops.convert_to_numpy(layer(x, step=1)), want, atol=1e-6)
