@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import keras
 
 from keras_quasiattn.attention.gated import Gates
+from keras_quasiattn.attention.hooked_layer import HookedLayer
 from keras_quasiattn.attention.multi_head import AttentionAxes, MultiHeadQuasiAttention
 from keras_quasiattn.core.backend import functions_untraced
 from keras_quasiattn.core.masks import causal_mask, combine_masks, sliding_window_mask
@@ -134,7 +135,7 @@ def _watched(path: str, layer: keras.Layer, maps: list[AttentionMap]) -> Iterato
     """Make `layer.call` append its recordings to `maps` within the `with` block."""
     call: Callable[..., Any] = layer.call
     recorded_call = call
-    keeps_record = isinstance(layer, MultiHeadQuasiAttention)
+    keeps_record = isinstance(layer, (MultiHeadQuasiAttention, HookedLayer))
     if isinstance(layer, keras.layers.MultiHeadAttention) and not keeps_record:
         recorded_call = functools.partial(_call_and_record, layer, call)
 

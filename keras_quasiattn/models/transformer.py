@@ -470,8 +470,8 @@ class TransformerClassifier(FunctionalModel):
     x = √D·table[ids] + position;  x = EncoderBlock(x), num_layers times;
     logits = W·mean_t LayerNorm(x)_t + b
 
-    Padding is id 0 and has no effect (Tensor2Tensor's mean includes it). A text of padding alone
-    gives the logits b.
+    Padding is id 0, follows the text and has no effect (Tensor2Tensor's mean includes it). A text
+    of padding alone gives the logits b.
 
     Args:
         vocabulary_size: number of token ids, including 0 for padding.

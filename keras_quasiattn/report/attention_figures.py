@@ -19,8 +19,9 @@ _NEAR_BINS = round(NEAR * BINS / 2)
 class AttentionFigures:
     """Histograms of a model's attention matrices over [−1, 1], on one fixed batch.
 
-    They leave out masked pairs. Each measurement runs the model once, without dropout and in one
-    graph. It does not affect training, except that gates with `inference="sample"` draw numbers.
+    They leave out masked pairs and NaN. Each measurement runs the model once, without dropout and
+    in one graph. It does not affect training, except that gates with `inference="sample"` draw
+    numbers.
     """
 
     def __init__(self, model: keras.Model, inputs: Any) -> None:
@@ -53,11 +54,13 @@ def _histogram(recorded: Recorded) -> Any:
     import tensorflow as tf  # not `require`: AutoGraph warns about its calls
 
     values = tf.cast(recorded.values, tf.float32)  # (..., T, S), or (..., T) if pooled
-    bins = tf.cast(tf.floor((values + 1) * (BINS / 2)), tf.int32)
-    bins = tf.clip_by_value(bins, 0, BINS - 1)
-    if recorded.visible is not None:
-        # `visible` broadcasts to the bins. Masked pairs go to an extra bin, which is dropped.
-        bins = tf.where(recorded.visible, bins, BINS)
+    # Clipped first: numbers beyond the integers would become the lowest one.
+    bins = tf.floor((tf.clip_by_value(values, -1.0, 1.0) + 1) * (BINS / 2))
+    bins = tf.minimum(tf.cast(bins, tf.int32), BINS - 1)
+    counted = tf.logical_not(tf.math.is_nan(values))
+    if recorded.visible is not None:  # broadcasts to the bins
+        counted = tf.logical_and(counted, recorded.visible)
+    bins = tf.where(counted, bins, BINS)  # the others go to an extra bin, which is dropped
     return tf.math.bincount(tf.reshape(bins, (-1,)), minlength=BINS + 1, maxlength=BINS + 1)[:BINS]
 
 

@@ -80,6 +80,17 @@ def test_a_model_stands_beside_its_swapped_copy():
     assert all(name in keras_quasiattn.report.AttentionView(maps, "both").html() for name in names)
 
 
+def test_the_weights_of_a_swapped_subclass_were_called_those_of_a_softmax():
+    class Own(keras.layers.MultiHeadAttention):
+        """A subclass that inherits everything."""
+
+    x = keras.Input((3, 4))
+    model = keras.Model(x, Own(2, 2, name="attention")(x, x))
+    copy = keras_quasiattn.models.swap_attention(model, "coda")
+    (shown,) = keras_quasiattn.report.show(copy, B).maps
+    assert [panel.title for panel in shown.panels] == ["tanh(E)", "2·sigmoid(N)", "M"]
+
+
 def test_a_layer_without_attention_is_refused():
     with pytest.raises(ValueError, match="must contain an attention layer of keras_quasiattn"):
         keras_quasiattn.report.show(keras.layers.Dense(2), A)

@@ -6,10 +6,16 @@ import pytest
 import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from keras_quasiattn.core.recording import Recorded
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.training import AttentionSummaries
 from keras_quasiattn.layers import GatedAttention, MultiHeadCoDA
-from keras_quasiattn.report.attention_figures import BINS, AttentionFigures, shares
+from keras_quasiattn.report.attention_figures import (
+    BINS,
+    AttentionFigures,
+    _histogram,
+    shares,
+)
 
 IDS = np.array([[3, 4, 5, 0], [6, 7, 0, 0]], "int32")
 
@@ -41,6 +47,12 @@ def test_counts_are_those_of_the_scores_at_real_pairs(model):
     visible = np.broadcast_to(real[:, None, :, None] & real[:, None, None, :], weights.shape)
     expected, _ = np.histogram(weights[visible], bins=BINS, range=(-1, 1))
     assert counts == expected.tolist() and sum(counts) == 2 * (9 + 4)
+
+
+def test_infinity_was_counted_as_minus_one_and_so_was_nan():
+    values = tf.constant([[np.inf, 1e30, np.nan, -np.inf, 0.01]])
+    counts = _histogram(Recorded(values, None, "weights")).numpy().tolist()
+    assert (counts[0], counts[BINS // 2], counts[-1], sum(counts)) == (1, 1, 2, 4)
 
 
 def test_figures_of_every_epoch_reach_tensorboard_and_the_file(model, tmp_path):
