@@ -150,6 +150,13 @@ def swap_attention(
     return copy
 
 
+def copy_state(model: keras.Model, copy: keras.Model) -> None:
+    """Give a copy with the same attention the weights of a model, and all else that files hold."""
+    _build_alike(model, copy)
+    for pair in _pairs(model, copy):
+        _transfer(*pair)
+
+
 def _copy(layer: keras.Layer, swap: Swap, made: dict[int, keras.Layer]) -> keras.Layer:
     """Recreate a layer or model with its attention swapped; `made` holds copies by identity."""
     if id(layer) in made:
@@ -271,10 +278,10 @@ def _transfer(source: keras.Layer, target: keras.Layer) -> None:
         # A copy, as training on JAX deletes the arrays that it starts from.
         copied.assign(keras.ops.copy(weight))
         copied.trainable = weight.trainable
-    copy_adapted(source, target)
+    _copy_adapted(source, target)
 
 
-def copy_adapted(source: keras.Layer, target: keras.Layer) -> None:
+def _copy_adapted(source: keras.Layer, target: keras.Layer) -> None:
     """Give a layer what its equal has learned from data besides weights, as a file would.
 
     Keras' `TextVectorization` has a vocabulary, for example, and `Normalization` derives constants

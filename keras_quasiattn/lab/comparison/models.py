@@ -13,7 +13,7 @@ from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.core.tensors import check_choice
 from keras_quasiattn.lab.comparison.compared import Comparison, Entry
 from keras_quasiattn.models import swap_attention
-from keras_quasiattn.models.swap_attention import copy_adapted
+from keras_quasiattn.models.swap_attention import copy_state
 
 _NAN = "the model answers NaN: its training diverged, or the data hold NaN"
 _TIMED = 8  # calls to time
@@ -274,9 +274,7 @@ def _copy(model: keras.Model, attention: str) -> keras.Model:
     if kinds != {ATTENTIONS[attention]}:
         return swap_attention(model, attention)
     copy = keras.models.clone_model(model)
-    copy.set_weights(model.get_weights())
-    for pair in zip(model._flatten_layers(), copy._flatten_layers(), strict=True):
-        copy_adapted(*pair)
+    copy_state(model, copy)
     return copy
 
 
