@@ -1,12 +1,12 @@
 """Heat maps of a call of any layer or model, in a notebook or a file."""
 
 import html
-import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 
 from keras_quasiattn.attention.probe import AttentionMap, probe, with_sequences
 from keras_quasiattn.core.arguments import check_layer
@@ -117,7 +117,7 @@ def _texts(tokens: Any) -> list[list[str]]:
 
 def _place(number: Any, size: int, name: str, of: str) -> int:
     """Return a number below `size`; negative ones count from the end."""
-    if not isinstance(number, numbers.Integral) or not -size <= number < size:
+    if not isinstance(number, (int, np.integer)) or not -size <= number < size:
         raise ValueError(f"`{name}` must be the number of {of}, below {size}. Received: {number!r}")
     return int(number) % size
 
