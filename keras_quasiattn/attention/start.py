@@ -83,7 +83,8 @@ class Start(QuantizedParts, keras.layers.Layer):
     `own` is the multi-head layer; the other attention has the name `attention`, with `options`. An
     unknown attention or `form` is a `ValueError`. `amount` is f (N, 1, 1), or s; `is_finished` says
     whether the layer's own attention has replaced the other one. It is read when a function is
-    traced; so when it changes, the functions of `models` are traced again.
+    traced; so when it changes, the functions of `models` are traced again: of the models that a
+    callback trains, and of those that were called with it.
     """
 
     def __init__(
@@ -150,6 +151,7 @@ class Start(QuantizedParts, keras.layers.Layer):
     def beside(self, own: Callable[..., Any]) -> Callable[..., Any]:
         """Return a method `attend` that combines both attentions, or `own` once finished."""
         if self.is_finished:
+            self._note_the_called_model()
             return own
 
         def attend(query: Tensor, key: Tensor, value: Tensor, mask: Mask, **options: Any) -> Any:
@@ -168,6 +170,14 @@ class Start(QuantizedParts, keras.layers.Layer):
             return tuple(map(self._sum, first, second))
 
         return attend
+
+    def _note_the_called_model(self) -> None:
+        # Keras has no public way to find the outermost layer of a call
+        context = self._get_call_context()
+        if context.entry_layer is self:  # no call is running, so this began one
+            self._maybe_reset_call_context()
+        elif isinstance(context.entry_layer, keras.Model):
+            self.models.add(context.entry_layer)
 
     def _sum(self, first: Tensor, second: Tensor) -> Tensor:
         amount = ops.cast(self.amount, second.dtype)

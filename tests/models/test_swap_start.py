@@ -313,6 +313,17 @@ def test_restored_weights_of_a_blend_were_computed_without_the_old_attention(tmp
     np.testing.assert_allclose(copy.predict(X, verbose=0), expected, atol=1e-6)
 
 
+def test_a_loaded_blend_given_earlier_weights_predicted_without_the_old_attention(tmp_path):
+    copy = blended()  # no callback told the layers of a loaded copy which model calls them
+    earlier, expected = copy.get_weights(), values(copy, X)
+    starts(copy)[0].amount.assign(1.0)
+    copy.save(tmp_path / "copy.keras")
+    loaded = keras.saving.load_model(tmp_path / "copy.keras")
+    assert np.abs(loaded.predict(X, verbose=0) - expected).max() > 1e-3
+    loaded.set_weights(earlier)
+    np.testing.assert_allclose(loaded.predict(X, verbose=0), expected, atol=1e-6)
+
+
 def test_a_blend_over_epochs_of_unknown_length_began_again():
     copy, shares = blended(run_eagerly=True), Shares()
     for epoch in range(2):
