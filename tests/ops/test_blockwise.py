@@ -175,6 +175,21 @@ def test_error_is_no_larger_than_the_plain_low_precision_computations(dtype, imp
     assert errors[0] <= errors[1]
 
 
+@pytest.mark.parametrize("implementation", CODA_IMPLEMENTATIONS)
+@pytest.mark.parametrize("scores", [False, True])
+def test_the_definition_failed_where_a_distance_has_a_dtype_of_its_own(implementation, scores):
+    if scores and implementation == "compiled":
+        pytest.skip("compiled loops do not return scores")
+    a, b = normals(2, 9, 5), normals(2, 35, 5, seed=1)
+    exact = ops.coda_pair(a, b, beta=0.1, return_scores=scores, implementation="blockwise")
+    low = {"value_a": a, "value_b": b, "beta": 0.1, "implementation": implementation}
+    for x, y in ((np.float64, np.float32), (np.float32, np.float64)):
+        compared = {"distance_a": a.astype(y), "distance_b": b.astype(y)}
+        found = ops.coda_pair(a.astype(x), b.astype(x), **compared, **low, return_scores=scores)
+        for have, want in zip(to_numpy(found), to_numpy(exact), strict=True):
+            np.testing.assert_allclose(have, want, rtol=1e-4, atol=1e-5)
+
+
 def test_a_large_common_offset_cancels():
     x, y = normals(1, 9, 16, dtype="float32"), normals(1, 35, 16, dtype="float32", seed=1)
     near, far = (

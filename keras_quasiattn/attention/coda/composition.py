@@ -18,7 +18,7 @@ from keras_quasiattn.core.masks import (
     zero_masked,
 )
 from keras_quasiattn.core.score_bias import add_score_bias
-from keras_quasiattn.core.tensors import as_dtype, check_choice, dot_products
+from keras_quasiattn.core.tensors import as_dtype, check_choice, compute_dtype, dot_products
 
 Tensor = Any
 
@@ -128,17 +128,18 @@ class Pairs:
         `distances` is the `implementation` of `pairwise_l1`. M is float64 if all inputs are,
         otherwise float32.
         """
-        products = dot_products(self.query, self.key)  # (..., T, S)
-        # (..., T, S)
+        dtype = compute_dtype(self.query, self.key, self.distance_query, self.distance_key)
+        products = ops.cast(dot_products(self.query, self.key), dtype)  # (..., T, S)
         distance = pairwise_l1(self.distance_query, self.distance_key, implementation=distances)
+        distance = ops.cast(distance, dtype)  # (..., T, S)
         seen = causal_mask(*ops.shape(products)[-2:]) if self.is_causal else None
         mask = combine_masks(self.mask, pair_mask(self.row_mask, self.key_mask), seen)
         alpha, beta = self.alpha, self.beta
         observe = calibration.observe.get()
         if observe is not None:
             alpha, beta = observe(products, distance, mask)
-        negative_distance = as_dtype(beta, products.dtype) * -distance  # N
-        similarity = as_dtype(alpha, products.dtype) * products
+        negative_distance = as_dtype(beta, dtype) * -distance  # N
+        similarity = as_dtype(alpha, dtype) * products
         if self.bias is not None:
             similarity = add_score_bias(similarity, self.bias, mask)  # E
         # Means are (..., T, 1) per query, or (..., 1, 1).
