@@ -25,6 +25,7 @@ from keras_quasiattn.core.tensors import (
     dot_products,
     project,
 )
+from keras_quasiattn.core.tiling import broadcast_leading
 
 Tensor = Any
 
@@ -212,10 +213,11 @@ def _scores(u: Tensor, v: Tensor, score_kernel: Tensor, difference: str) -> Tens
 
 
 def _broadcast_rows(x: Tensor, u: Tensor, difference: str) -> Tensor:
-    """Return `x` as (..., T, L): broadcast a "signed" result (..., 1, L) to the rows of `u`."""
+    """Return `x` as (..., T, L): broadcast a "signed" result (..., 1, L) to `u` (..., T, D)."""
     if difference != "signed":
         return x
-    return ops.broadcast_to(x, (*ops.shape(x)[:-2], ops.shape(u)[-2], ops.shape(x)[-1]))
+    lead = broadcast_leading([x, u])
+    return ops.broadcast_to(x, (*lead, ops.shape(u)[-2], ops.shape(x)[-1]))
 
 
 @dataclasses.dataclass

@@ -114,6 +114,20 @@ def test_alignment_gradients(side):
 
 
 @every_difference
+def test_signed_conflict_did_not_have_the_leading_axes_of_u(difference):
+    u, v = arrays((5, 7, 3))[0], arrays((5, 7, 3), leading=(3,))[1]  # (2, 3, 5, 3) and (3, 7, 3)
+    kernel = np.array([0.7, -1.3, 0.4])
+    weights = reference.conflict_weights(u, v, kernel, difference, None)
+    got = ops.conflict_attention(u, v, kernel, v, None, difference, return_scores=True)
+    for one, other in zip(to_numpy(list(got)), (weights @ v, weights), strict=True):
+        close(one, other)
+    options = {"difference": difference, "return_scores": True}
+    got = ops.multi_head_conflict_attention(u, v, v, kernel[:, None], **options)
+    of_head = reference.conflict_weights(np.tanh(u[:, 2]), np.tanh(v[2]), kernel, difference, None)
+    close(to_numpy(got[1])[:, 2], of_head)
+
+
+@every_difference
 def test_conflict_gradients(difference):
     inputs = arrays((3, 4, 2), leading=(2, 1), value_features=3)
     kernel, mask = np.array([0.7, -1.3]), sequence_mask(4)
