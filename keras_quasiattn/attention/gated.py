@@ -105,7 +105,7 @@ def gated_softmax(scores: Tensor, gates: Tensor, mask: Tensor | None = None) -> 
         weights (..., T), float64 if both inputs are, otherwise float32.
 
     Raises:
-        ValueError: a float mask.
+        ValueError: a float mask, or one of another shape.
 
     Example:
     >>> weights = gated_softmax(
@@ -122,8 +122,9 @@ def gated_softmax(scores: Tensor, gates: Tensor, mask: Tensor | None = None) -> 
     is_open = ops.logical_not(ops.less_equal(gates, 0))  # a gate of NaN stays
     # log g, or 0 for a closed gate, which the mask then removes.
     openness = ops.log(ops.where(is_open, gates, ops.ones_like(gates)))
-    mask = combine_masks(as_boolean_mask(mask, "mask"), is_open)
-    return masked_softmax(ops.cast(scores, dtype) + openness, mask)
+    logits = ops.cast(scores, dtype) + openness
+    mask = as_boolean_mask(mask, "mask", logits.shape)
+    return masked_softmax(logits, combine_masks(mask, is_open))
 
 
 def hard_gates(

@@ -20,7 +20,7 @@ from keras_quasiattn.attention.base import (
 from keras_quasiattn.attention.gated import gated_softmax
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.core.masks import Mask, masked_softmax, pair_mask, sides
-from keras_quasiattn.core.tensors import as_dtype, check_features, dot_products
+from keras_quasiattn.core.tensors import as_dtype, check_broadcast, check_features, dot_products
 
 Tensor = Any
 
@@ -31,11 +31,11 @@ def softmax_attention(
     value: Tensor,
     mask: Tensor | None = None,
     *,
+    gates: Tensor | None = None,
     scale: float = 1.0,
     is_causal: bool = False,
     dropout: float = 0.0,
     dropout_seed: Tensor | None = None,
-    gates: Tensor | None = None,
     bias: Tensor | None = None,
     return_scores: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
@@ -52,11 +52,11 @@ def softmax_attention(
         key: (..., S, D).
         value: (..., S, V).
         mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
+        gates: numbers in [0, 1] that broadcast to (..., T, S); default: all open.
         scale: factor of the dot products, usually 1/√D.
         is_causal: query i attends to keys 0 … i only.
         dropout: fraction of the weights set to 0; the rest are divided by 1 − `dropout`.
         dropout_seed: two integers from `keras.random.SeedGenerator.next()`; needed for dropout.
-        gates: numbers in [0, 1] that broadcast to (..., T, S); default: all open.
         bias: floats that broadcast to (..., T, S), added to the scaled products; None = no bias.
             −∞ hides the pair, as the mask does. What it holds at a masked pair does not matter.
         return_scores: also return A, before dropout.
@@ -65,8 +65,8 @@ def softmax_attention(
         output (..., T, V) in the dtype of `value`, or (output, A) with A (..., T, S).
 
     Raises:
-        ValueError: a float mask, a bias without floats, a mask or bias of another shape, a rank
-            below 2, lengths or feature counts that do not match, or dropout without a seed.
+        ValueError: a float mask, a bias without floats, a mask, bias or gates of another shape, a
+            rank below 2, lengths or feature counts that do not match, or dropout without a seed.
 
     Example:
     >>> x = np.ones((2, 5, 8), "float32")
@@ -75,12 +75,20 @@ def softmax_attention(
 
     Source: Vaswani et al. 2017, eq. 1; gates as in Xue et al. 2019, eq. 9.
     """
+
+    def weigh(scores: Tensor, mask: Mask) -> Tensor:
+        if gates is None:
+            return masked_softmax(scores, mask)
+        opened = ops.convert_to_tensor(gates)
+        check_broadcast(opened, scores.shape, "gates", "the scores")
+        return gated_softmax(scores, opened, mask)
+
     return dot_product_attention(
         query,
         key,
         value,
         mask,
-        masked_softmax if gates is None else lambda one, mask: gated_softmax(one, gates, mask),
+        weigh,
         "softmax weights",
         scale=scale,
         is_causal=is_causal,

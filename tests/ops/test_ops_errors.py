@@ -64,6 +64,8 @@ KERNEL, KEYS, PAIRS_OF_6 = np.ones(3, "float32"), np.ones((2, 6), bool), np.ones
         ),
         (ops.multi_head_conflict_attention, (X, X, X, KERNEL), {"mask": KEYS}),
         (ops.sparsemax, (X,), {"mask": KEYS}),
+        (ops.gated_softmax, (X[0], X[0]), {"mask": KEYS}),
+        (ops.softmax_attention, (X, X, X), {"gates": np.ones((2, 6), "float32")}),
         (ops.entmax, (X,), {"mask": KEYS}),
         (ops.coda_pair, (X, X), {"mask_a": KEYS}),
         (ops.coda_pair, (X, X), {"mask_b": PAIRS_OF_6}),

@@ -1,5 +1,7 @@
 """Softmax attention, and conflict heads next to softmax heads, against their definitions."""
 
+import inspect
+
 import numpy as np
 import reference
 from tools import to_numpy
@@ -22,6 +24,18 @@ class TestSoftmax(WeightLaws):
 def test_large_scores():
     x = np.array([[[1e4], [-1e4]]], "float32")
     np.testing.assert_array_equal(to_numpy(ops.softmax_attention(x, x, x)), x)
+
+
+def test_other_functions_take_its_options_from_scale_on_as_they_say():
+    # The list held `gates`, which no other function takes.
+    names = list(inspect.signature(ops.softmax_attention).parameters)
+    x, seed = np.ones((2, 3, 4), "float32"), np.array([3, -7], "int32")
+    given = {"scale": 0.5, "is_causal": True, "dropout": 0.1, "dropout_seed": seed}
+    given |= {"bias": np.zeros((3, 3), "float32"), "return_scores": True}
+    assert names[names.index("scale") :] == list(given)
+    for name in ("sigmoid", "relu", "sparsemax", "entmax", "null_softmax", "signed_softmax"):
+        output, _ = getattr(ops, f"{name}_attention")(x, x, x, **given)
+        assert output.shape == x.shape
 
 
 class TestMultiHeadConflict(WeightLaws):
