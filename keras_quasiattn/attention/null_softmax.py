@@ -85,7 +85,9 @@ class NullSoftmax(ScoreAttention):
         highest = maximum(ops.expand_dims(largest(scores, -1, lowest), -1), null)
         highest = ops.stop_gradient(highest)
         weights = zero_masked(ops.exp(scores - highest), mask)
-        return weights / (ops.exp(null - highest) + ops.sum(weights, axis=-1, keepdims=True))
+        total = ops.exp(null - highest) + ops.sum(weights, axis=-1, keepdims=True)
+        # 0 if b is −∞ and no key is visible.
+        return weights / ops.where(total > 0, total, ops.ones_like(total))
 
 
 @register_attention("null_softmax")

@@ -36,6 +36,15 @@ def test_scores_far_below_the_null_give_nothing_and_far_above_it_a_softmax():
     )
 
 
+def test_a_null_of_minus_infinity_is_a_softmax_and_gave_nan_to_rows_without_keys():
+    query, key, value = arrays((5, 7, 3))
+    mask, null = np.arange(5)[:, None] > np.zeros(7), np.full((3, 1, 1), -np.inf)
+    close(
+        to_numpy(ops.null_softmax_attention(query, key, value, mask, null_score=null)),
+        to_numpy(ops.softmax_attention(query, key, value, mask)),
+    )
+
+
 def test_a_null_is_a_number_or_learned():
     for wrong in (None, float("inf"), float("-inf"), float("nan")):  # these would give NaN
         message = f"`null_score` must be a finite number or 'learned'.*={wrong}"
