@@ -37,7 +37,12 @@ from keras_quasiattn.core.masks import (
     zero_padding,
 )
 from keras_quasiattn.core.positions import rotary_embedding
-from keras_quasiattn.core.score_bias import as_score_bias, check_score_bias, with_hidden_pairs
+from keras_quasiattn.core.score_bias import (
+    as_score_bias,
+    check_score_bias,
+    hide_where_infinite,
+    with_hidden_pairs,
+)
 from keras_quasiattn.core.tensors import check_lengths, training_call
 
 Tensor = Any
@@ -518,7 +523,9 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
         if return_scores:
             if unknown is not None:
                 seen = causal_mask(*ops.shape(scores)[-2:]) if is_causal else None
-                scores = zero_masked(make_unknown(scores, unknown), combine_masks(mask, seen))
+                seen = combine_masks(mask, seen)
+                seen = seen if bias is None else hide_where_infinite(seen, bias)
+                scores = zero_masked(make_unknown(scores, unknown), seen)
             if len(axes.axes) > 1:  # (B, free…, N, T, S) → (B, free…, N, T…, S…)
                 scores = ops.reshape(scores, (*ops.shape(scores)[:-2], *targets, *sources))
         return axes.heads_last(output, targets), scores

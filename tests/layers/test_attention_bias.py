@@ -61,6 +61,19 @@ def test_asking_for_scores_and_a_causal_mask_change_nothing_else(layer_type):
     np.testing.assert_allclose(to_numpy(again), output, rtol=1e-4, atol=1e-5)
 
 
+def test_a_row_of_nan_has_weight_0_where_its_bias_hides_a_pair():
+    layer, x = built(layers.MultiHeadSoftmax), normal(B, T, FEATURES)
+    x[0, 1, 0] = np.nan
+    bias = np.zeros((T, T), "float32")
+    bias[:, 2] = -np.inf
+    _, scores = to_numpy(layer(x, x, attention_bias=bias, return_attention_scores=True))
+    _, expected = to_numpy(
+        layer(x, x, attention_mask=np.isfinite(bias), return_attention_scores=True)
+    )
+    np.testing.assert_allclose(scores, expected, atol=1e-6)
+    assert np.isnan(scores[0, ..., 1]).all() and not scores[..., 2].any()
+
+
 def test_several_attention_axes():
     x = normal(B, 2, 3, FEATURES)
     layer = layers.MultiHeadSoftmax(N, H)
