@@ -103,7 +103,7 @@ def broadcast_leading(tensors: list[Tensor]) -> tuple[Any, ...]:
     lead: list[Any] = []
     for axis in range(-rank - 2, -2):
         with_axis = [tensor for tensor in tensors if len(tensor.shape) >= -axis]
-        # Use a length known at tracing, or else the largest at run time, since the others are 1.
+        # Use a length known at tracing, or else one that is not 1 at run time: it may be 0.
         known = {tensor.shape[axis] for tensor in with_axis} - {None, 1}
         if known:
             lead.append(known.pop())
@@ -111,7 +111,11 @@ def broadcast_leading(tensors: list[Tensor]) -> tuple[Any, ...]:
         length: Any = 1
         unknown = [ops.shape(tensor)[axis] for tensor in with_axis if tensor.shape[axis] is None]
         for candidate in unknown:
-            length = candidate if isinstance(length, int) else ops.maximum(length, candidate)
+            length = (
+                candidate
+                if isinstance(length, int)
+                else ops.where(ops.equal(length, 1), candidate, length)
+            )
         lead.append(length)
     return tuple(lead)
 

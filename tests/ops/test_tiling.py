@@ -1,8 +1,9 @@
 import keras
+import numpy as np
 import pytest
 
 from keras_quasiattn.core.score_bias import check_not_low
-from keras_quasiattn.core.tiling import keys_per_tile
+from keras_quasiattn.core.tiling import broadcast_leading, keys_per_tile
 from keras_quasiattn.layers.base import _checked_masks
 
 
@@ -16,6 +17,17 @@ def test_tiles_are_wide_and_even_where_lengths_are_unknown_too(target, source, s
 
     unknown = tf.function(keys_per_tile, input_signature=[tf.TensorSpec((), tf.int32)] * 2)
     assert keys_per_tile(target, source) == int(unknown(target, source)) == size
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="TensorFlow graphs")
+@pytest.mark.parametrize("lengths", [(0, 1), (1, 0), (1, 1), (3, 1), (1, 3), (3, 3)])
+def test_an_axis_of_length_0_beside_one_of_length_1_counted_as_1_in_graphs(lengths):
+    import tensorflow as tf
+
+    unknown = [tf.TensorSpec((None, 4, 3))] * 2
+    lead = tf.function(lambda *given: broadcast_leading(given), input_signature=unknown)
+    found = lead(*(tf.zeros((length, 4, 3)) for length in lengths))
+    assert [int(one) for one in found] == [*np.broadcast_shapes(*((n,) for n in lengths))]
 
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="TensorFlow graphs")
