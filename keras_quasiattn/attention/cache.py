@@ -60,6 +60,8 @@ def attend_from_cache(
             heads, cache["key"], cache["value"], pair_mask(None, mask), training=False
         )
         output = projected(attention.output_dense, output)
+        if is_ours and mask is None and not cache["key"].shape[1]:  # no keys, or an unknown number
+            mask = ops.ones(ops.shape(cache["key"])[:2], dtype="bool")
         if mask is not None and is_ours:
             # Otherwise rows that attended to nothing would hold the bias of the projection.
             output = zero_masked(output, ops.any(mask, axis=-1)[:, None, None])

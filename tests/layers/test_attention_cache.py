@@ -109,6 +109,17 @@ def test_a_query_with_nothing_to_attend_gets_zeros(layer):
     assert (row[1] == 0).all() and (row[[0, 2]] != 0).any()
 
 
+def test_a_query_with_no_positions_to_attend_to_got_the_bias_of_the_projection():
+    layer = MultiHeadSoftmax(2, 3, bias_initializer="ones")
+    layer.build((B, T, D), (B, 0, E))
+    cache = start_attention_cache(layer, ops.zeros((B, T, D)), ops.zeros((B, 0, E)))
+    for read in (
+        attend_from_cache(layer, ops.ones((B, 1, D)), 0, cache),
+        read_into_cache(layer, ops.ones((B, T, D)), cache),
+    ):
+        assert not ops.convert_to_numpy(read[0]).any()
+
+
 def test_a_cache_holds_the_projected_heads_of_keys_and_values_alone():
     layer = MultiHeadSoftmax(4, 6, value_dim=5, num_key_value_heads=1)
     layer.build((B, T, D), (B, S, E))
