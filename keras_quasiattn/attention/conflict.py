@@ -25,7 +25,6 @@ from keras_quasiattn.core.tensors import (
     dot_products,
     project,
 )
-from keras_quasiattn.core.tiling import broadcast_leading
 
 Tensor = Any
 
@@ -216,8 +215,8 @@ def _broadcast_rows(x: Tensor, u: Tensor, difference: str) -> Tensor:
     """Return `x` as (..., T, L): broadcast a "signed" result (..., 1, L) to `u` (..., T, D)."""
     if difference != "signed":
         return x
-    lead = broadcast_leading([x, u])
-    return ops.broadcast_to(x, (*lead, ops.shape(u)[-2], ops.shape(x)[-1]))
+    # A sum, because the leading axes may broadcast and their lengths be unknown or symbolic.
+    return x + ops.zeros_like(u[..., :1], dtype=x.dtype)
 
 
 @dataclasses.dataclass
