@@ -13,6 +13,7 @@ import pytest
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.cli.arguments import columns_of
 from keras_quasiattn.lab.data import read_inputs, read_parallel, read_table
+from keras_quasiattn.lab.text import open_text
 
 COLUMNS = ("text", "label")
 
@@ -189,6 +190,9 @@ def test_a_column_that_is_there_twice_is_not_guessed(tmp_path):
     ):
         with pytest.raises(UserError, match=f"{name}, line 1: 2 columns are named 'text'"):
             read(tmp_path, name, content)
+    line = '{" text": "a", "text ": "b", "label": 1}\n'  # the first one was dropped
+    with pytest.raises(UserError, match="a.jsonl, line 1: 2 columns are named 'text'"):
+        read(tmp_path, "a.jsonl", line)
     with pytest.raises(UserError, match=r"a.jsonl, line 1: not JSON \(an object has 'text' twice"):
         read(tmp_path, "a.jsonl", '{"text": "a", "text": "b", "label": 1}\n')
     table = pyarrow.table([["a"], ["b"], [1]], names=["text", "text", "label"])
@@ -268,6 +272,12 @@ def test_parallel_files(tmp_path):
         ),
         ("a.jsonl", '{"text": "a", "label": null}\n', "a.jsonl, line 1: 'label' is null: expected"),
         ("a.jsonl", '{"text": {"a": 1}, "label": 1}\n', "a.jsonl, line 1: 'text' is {\"a\": 1}"),
+        # The whole value was printed.
+        (
+            "a.jsonl",
+            json.dumps({"text": [0.125] * 768, "label": 1}),
+            r"'text' is \[0.125, [0125., ]{,60}: expected a text",
+        ),
         ("a.jsonl", '{"text": "a", "label": NaN}\n', "a.jsonl, line 1: 'label' is NaN: expected"),
         ("a.jsonl", "\n", "a.jsonl has no rows"),
         ("a.odt", "a\n", "a.odt has an unsupported file extension: use .tsv, .csv, .txt, .jsonl"),
@@ -291,6 +301,36 @@ def test_files_that_cannot_be_read(tmp_path):
     (tmp_path / "a.tsv").write_bytes(b"text\tlabel\n\xff\t1\n")
     with pytest.raises(UserError, match="a.tsv is not UTF-8: invalid start byte"):
         list(read_table(tmp_path / "a.tsv", COLUMNS))
+
+
+@pytest.mark.parametrize(
+    ("encoding", "end", "reason"),
+    [
+        ("latin-1", "\n", "is not UTF-8: invalid continuation byte"),
+        ("latin-1", "\r", "is not UTF-8: invalid continuation byte"),
+        ("utf-16", "\r\n", "is not UTF-16: truncated data"),
+    ],
+)
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.csv.gz"])
+def test_a_byte_that_is_not_utf_8_was_counted_from_within_the_file(
+    name, encoding, end, reason, tmp_path
+):
+    """Python counts it from the part of the file that was read last."""
+    rows = [f'{{"text": "row {number}", "label": 1}}' for number in range(999)]
+    if "jsonl" not in name:
+        parting = "\t" if name.endswith("tsv") else ","
+        rows = [parting.join(COLUMNS), *(f"row {number}{parting}1" for number in range(998))]
+    content = end.join([*rows, f"café{end}"]).encode(encoding)
+    content = content[:-1] if encoding == "utf-16" else content
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    with pytest.raises(UserError, match=f"{name} {reason} in line 1000: save it as UTF-8$"):
+        list(read_table(tmp_path / name, COLUMNS))
+
+
+def test_an_error_of_decoding_something_else_is_not_about_the_file(tmp_path):
+    (tmp_path / "a.txt").write_text("a")
+    with pytest.raises(UnicodeDecodeError), open_text(tmp_path / "a.txt"):
+        b"\xff".decode()
 
 
 def test_a_byte_order_mark_was_part_of_the_first_column(tmp_path):
@@ -336,6 +376,8 @@ def test_tables_as_spreadsheets_write_them(delimiter, encoding, ending, tmp_path
 def test_a_first_line_that_names_the_delimiter(tmp_path):
     (tmp_path / "a.csv").write_text("sep=|\r\ntext|label\r\na,b|c\r\n")
     assert list(read_table(tmp_path / "a.csv", COLUMNS)) == [(3, {"text": "a,b", "label": "c"})]
+    with pytest.raises(UserError, match="a.csv, line 2: the columns are 'text', 'label': 'body'"):
+        list(read_table(tmp_path / "a.csv", ["body"]))  # it said line 1
 
 
 def test_columns_of_other_names(tmp_path):

@@ -111,6 +111,14 @@ def test_learned_subwords_cover_what_they_learned_from():
     assert not (ids.numpy() == 1).any()
 
 
+@pytest.mark.parametrize("texts", [["", " "], [b"\0"], ["\u200b"]], ids=repr)
+def test_texts_without_a_word_stopped_the_learning_of_subwords_with_a_traceback(texts):
+    with pytest.raises(
+        UserError, match="no pieces can be learned from . texts: no text has a word"
+    ):
+        learn_subwords(texts, size=60)
+
+
 # Words with their positions.
 SPAN_VOCABULARY = ["[PAD]", "[UNK]", "the"]
 TEXTS = [

@@ -272,14 +272,14 @@ def _sheet_fields(file: Path) -> _Fields:
 def _typed_rows(wanted: _Wanted, rows: Iterator[tuple[int, dict[str, Any]]]) -> _Rows:
     for number, row in rows:
         place = f"{wanted.file}, line {number}"
-        row = dict(zip(wanted.header(row), row.values(), strict=True))
-        wanted.check(place, row)
-        present = (column for column in wanted.optional if row.get(column) is not None)
-        chosen = {column: row[column] for column in (*wanted.columns, *present)}
+        header = wanted.header(row)
+        found, row = wanted.once(place, header), dict(zip(header, row.values(), strict=True))
+        present = (one for one in found if one in wanted.columns or row[one] is not None)
+        chosen = {column: row[column] for column in present}
         for column, value in chosen.items():
             if not isinstance(value, str | int | float) or value != value:  # NaN
                 raise UserError(
-                    f"{place}: {column!r} is {json.dumps(value, default=str)}: "
+                    f"{place}: {column!r} is {json.dumps(value, default=str):.60}: "
                     "expected a text or a number"
                 )
         yield number, {column: _as_text(value) for column, value in chosen.items()}
@@ -292,12 +292,14 @@ def _as_text(value: Any) -> str:
 
 
 def _delimited_rows(wanted: _Wanted, lines: _Fields) -> _Rows:
-    _, header = next(lines, (1, []))
+    first, header = next(lines, (1, []))
     header = wanted.header(header)
     place = f"{wanted.file}, line"
     if any("\0" in name for name in header):
-        raise UserError(f"{place} 1: NUL characters; is it UTF-16 or UTF-32? Save it as UTF-8")
-    places = {column: header.index(column) for column in wanted.once(f"{place} 1", header)}
+        raise UserError(
+            f"{place} {first}: NUL characters; is it UTF-16 or UTF-32? Save it as UTF-8"
+        )
+    places = {column: header.index(column) for column in wanted.once(f"{place} {first}", header)}
     for number, fields in lines:
         # The CSV module writes a row of one empty text with quotes.
         if not fields or (not any(fields) and len(header) > 1):

@@ -58,13 +58,28 @@ def open_text(
             encoding = next(marked, encoding)
             raw.seek(0)
             with io.TextIOWrapper(raw, encoding=encoding, errors=errors, newline=newline) as stream:
-                yield stream
-    except UnicodeDecodeError as error:
-        name = encoding.removesuffix("-sig").upper()
-        raise UserError(
-            f"{file} is not {name}: {error.reason} at byte {error.start}: save it as UTF-8"
-        ) from None
+                try:
+                    yield stream
+                except UnicodeDecodeError as error:
+                    # Its position is in the part that was read last.
+                    if (line := _undecodable_line(raw, encoding)) is None:
+                        raise
+                    name = encoding.removesuffix("-sig").upper()
+                    raise UserError(
+                        f"{file} is not {name}: {error.reason} in line {line}: save it as UTF-8"
+                    ) from None
     except (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error) as error:
         raise UserError(f"{file} is damaged: {error}") from None
     except OSError as error:
         raise FileError(f"cannot read {file}: {error.strerror or error}") from error
+
+
+def _undecodable_line(raw: IO[bytes], encoding: str) -> int | None:
+    """Return the number of the first line that cannot be decoded; None if all can."""
+    raw.seek(0)
+    try:
+        raw.read().decode(encoding)
+    except UnicodeDecodeError as error:
+        before = error.object[: error.start].decode(encoding)
+        return (before.count("\n") or before.count("\r")) + 1
+    return None

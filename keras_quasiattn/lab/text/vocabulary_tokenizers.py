@@ -411,16 +411,24 @@ def learn_subwords(
 ) -> list[str]:
     """Learn a vocabulary of about `size` pieces of the words of some texts for `SubwordTokenizer`.
 
+    Raises:
+        UserError: no text has a word.
+
     Source: tensorflow-text's `bert_vocab_from_dataset`.
     """
-    pieces = bert_vocab_from_dataset.bert_vocab_from_dataset(
-        tf.data.Dataset.from_tensor_slices(list(texts))
-        .batch(_BATCH)
-        .map(lambda some: apostrophes(some, text_version)),
-        vocab_size=size,
-        reserved_tokens=_SPECIAL,
-        bert_tokenizer_params={"lower_case": True},
-    )
+    try:
+        pieces = bert_vocab_from_dataset.bert_vocab_from_dataset(
+            tf.data.Dataset.from_tensor_slices(list(texts))
+            .batch(_BATCH)
+            .map(lambda some: apostrophes(some, text_version)),
+            vocab_size=size,
+            reserved_tokens=_SPECIAL,
+            bert_tokenizer_params={"lower_case": True},
+        )
+    except StopIteration:  # from tensorflow-text
+        raise UserError(
+            f"no pieces can be learned from {len(texts)} texts: no text has a word"
+        ) from None
     return list(dict.fromkeys(pieces))
 
 
