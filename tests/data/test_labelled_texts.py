@@ -77,6 +77,13 @@ def test_labels_that_cannot_be(train, test, message, tmp_path):
         texts_from_files(files)
 
 
+def test_an_error_of_an_unknown_label_listed_twenty_classes_as_if_there_were_no_more(tmp_path):
+    train = tiny_texts.write(tmp_path / "train.tsv", [(f"t{n}", str(n)) for n in range(25)])
+    test = tiny_texts.write(tmp_path / "test.tsv", [("a", "x")])
+    with pytest.raises(UserError, match="expected one of 0, 1, .*, 19 and 5 more$"):
+        texts_from_files({"train": train, "test": test})
+
+
 def test_held_out_texts_stay_the_same_when_others_come():
     few, more = [f"text {n}" for n in range(200)], [f"text {n}" for n in range(400)]
     chosen = held_out(texts(*few))

@@ -196,6 +196,8 @@ def test_broken_squad_names_file_and_record(text, message, tmp_path):
             "record 1: the answer 'Zürich' is not in the passage at position 9",
         ),
         ([{**LINE, "answers": "Zürich"}], "record 1: the answers are 'Zürich'"),
+        # Whole passages were printed.
+        ([{**LINE, "answers": "a" * 999}], "record 1: the answers are 'a{,59}: expected"),
         ([{**LINE, "answers": None}], "record 1: the answers are None"),
         ([LINE, {"qas": 3}], "record 2: not a question"),
         ([{"qas": [3], "context": ""}], "record 1: not a question"),

@@ -99,6 +99,14 @@ def test_questions_by_their_name(tmp_path):
         ranked_pairs_from_files({"train": tmp_path / "a.tsv"})
 
 
+def test_a_column_of_the_questions_names_that_is_not_there_was_ignored(tmp_path):
+    file = put(tmp_path, "a.tsv", "qid\tquestion\tcandidate\tlabel\n1\tq\ta\t1\n2\tq\tb\t0\n")
+    read = ranked_pairs_from_files({"train": file}, {"question_id": "qid"})
+    assert read.splits["train"].groups.tolist() == [0, 1]
+    with pytest.raises(UserError, match="'quid' must be among them, .* --columns question_id=NAME"):
+        ranked_pairs_from_files({"train": file}, {"question_id": "quid"})
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -26,6 +26,7 @@ _Self = TypeVar("_Self", bound="Examples")
 RELEVANCE = ("0", "1")
 NO_LABEL = "-"  # SNLI's label for a pair on which the annotators disagree
 _RARELY_CLICKED, _OFTEN_CLICKED = 0.3, 0.7
+_LISTED = 20  # classes in an error
 _Row = tuple[str, dict[str, str]]  # the row's place, for errors, and its columns
 # For `counted_letters`.
 _LETTERS = np.array(list("abcdefghijkl"))
@@ -245,11 +246,12 @@ def number_labels(
 def numbers_of(labels: Sequence[tuple[str, str]], classes: Sequence[str], known: str) -> np.ndarray:
     """Return the class number of each label; errors say that no `known` has the label."""
     numbers = {name: number for number, name in enumerate(classes)}
+    more = f" and {len(classes) - _LISTED:,} more" if len(classes) > _LISTED else ""
     for place, label in labels:
         if label.strip() not in numbers:
             raise UserError(
                 f"{place}: no {known} has the label {label.strip()!r}: "
-                f"expected one of {', '.join(classes[:20])}"
+                f"expected one of {', '.join(classes[:_LISTED])}{more}"
             )
     return np.array([numbers[label.strip()] for _, label in labels], np.int64)
 
@@ -413,19 +415,22 @@ def ranked_pairs_from_files(
     """Read questions with candidates: the columns `question`, `candidate` and `label` (0 or 1).
 
     The rows of a question need not be adjacent. If there is a column `question_id`, rows with the
-    same id belong to one question; otherwise rows with the same question do. A question may have
-    only one candidate, or none that is right; the metrics decide whether it counts. The arguments
-    are those of `pairs_from_files`, but "train" is not required.
+    same id belong to one question; otherwise rows with the same question do. If `names` has
+    `question_id`, there must be such a column. A question may have only one candidate, or none that
+    is right; the metrics decide whether it counts. The arguments are those of `pairs_from_files`,
+    but "train" is not required.
 
     Raises:
         UserError: a file has another format, a label is neither 0 nor 1, or a `question_id` has two
             questions; the message names file and line.
     """
+    named = ("question_id",) if "question_id" in (names or {}) else ()
 
     def read(file: str | Path) -> tuple[TextPairs, int]:
         questions: dict[str, str] = {}
         groups: list[tuple[str | None, str | None]] = []
-        rows = _read(file, ("question", "candidate", "label"), ("question_id",), names)
+        columns = ("question", "candidate", "label", *named)
+        rows = _read(file, columns, () if named else ("question_id",), names)
         for place, row in rows:
             label, question, name = row["label"].strip(), row["question"], row.get("question_id")
             if label not in RELEVANCE:
@@ -437,8 +442,8 @@ def ranked_pairs_from_files(
                 )
             groups.append((name, None if name is not None else question))
         labels = [int(row["label"]) for _, row in rows]
-        columns = ("question", "candidate")
-        return _examples(TextPairs, rows, columns, np.array(labels), _numbers(groups)), 0
+        texts = ("question", "candidate")
+        return _examples(TextPairs, rows, texts, np.array(labels), _numbers(groups)), 0
 
     return _set_of(files, RELEVANCE, {split: read(file) for split, file in files.items()})
 

@@ -337,13 +337,13 @@ def _question(
     if not isinstance(question, str) or not question.strip():
         raise UserError(f"{place}: the question is {question!r}: expected a text that is not empty")
     if not is_list_of_texts(answers):
-        raise UserError(f"{place}: the answers are {answers!r}: expected a list of texts")
+        raise UserError(f"{place}: the answers are {answers!r:.60}: expected a list of texts")
     if starts is None:
         starts = [find_answer(context, answer) for answer in answers]
     elif not isinstance(starts, list) or len(starts) != len(answers):
         raise UserError(
             f"{place}: answer_start must be a list of {len(answers)} numbers, "
-            f"one per answer; got {starts!r}"
+            f"one per answer; got {starts!r:.60}"
         )
     else:
         for answer, start in zip(answers, starts, strict=True):
