@@ -68,6 +68,33 @@ def test_comparisons_and_searches_said_nothing_of_own_files(
     assert [line for line in task.remarks() if line not in shown] == []
 
 
+@pytest.mark.parametrize("tokenizer", ["words", "subwords"])
+def test_texts_without_spaces_were_whole_sentences_that_no_model_knows(tokenizer, tmp_path):
+    likes, dislikes = "我喜欢", "我不喜欢"
+    rows = [(f"{likes if n % 2 else dislikes}第{n}部电影。", "ab"[n % 2]) for n in range(50)]
+    tiny_texts.write(tmp_path / "train.tsv", rows)
+    task = tiny_texts.make(tmp_path, "words_soft", data__test="", data__tokenizer=tokenizer)
+    task.prepare()
+    found = [line for line in task.remarks() if "unknown" in line]
+    if tokenizer == "words":
+        (line,) = found
+        assert line.startswith("warning: 100.0% of the training words are unknown to the model")
+        assert "data.min_count (2)" in line and "data.tokenizer=subwords" in line
+    else:
+        assert not found
+
+
+def test_what_is_cut_of_pairs_counted_no_null_token(pairs_data):
+    import tiny_pairs
+
+    task = tiny_pairs.make(pairs_data, "pairs", "decomposable", data__max_length=6)
+    task.prepare()
+    longest = max(len(text.split()) for text in task._data.splits["train"].first)
+    assert longest == 6
+    (line,) = [line for line in task.remarks() if line.startswith("  first")]
+    assert "6 at most; cut after 5 (data.max_length): " in line  # it was not cut
+
+
 def test_published_data_are_not_summarized(tmp_path):
     options = {"preset": "letters", "model": "words_soft", "seed": 0, "data_dir": tmp_path}
     task = type(tiny_texts.make(tmp_path))(**options)

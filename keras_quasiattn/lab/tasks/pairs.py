@@ -92,6 +92,10 @@ class PairTask(VocabularyTask):
             tokens = tf.concat([null, tokens], axis=1)
         return tokens[:, : self._most_tokens]
 
+    def _limits(self) -> dict[str, tuple[str, int]]:
+        null = int(self.options.data["null_token"])
+        return {side: (option, most - null) for side, (option, most) in super()._limits().items()}
+
     def _table(self) -> np.ndarray | None:
         table = super()._table()
         if self.options.data["unit_norm"]:

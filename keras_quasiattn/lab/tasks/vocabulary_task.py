@@ -38,6 +38,7 @@ from keras_quasiattn.metrics.classification import MacroF1
 
 VOCABULARY_FILE, _CLASSES = "vocabulary.txt", "classes.json"
 _OLD_CLASSES = "classes.txt"  # earlier runs: one name per line, so none with a line break
+_UNKNOWN = 0.5  # share of unknown words above which a vocabulary is probably unsuitable
 _TEXT = "text_processing.json"  # earlier runs have none, and version 1
 
 
@@ -93,7 +94,7 @@ class VocabularyTask(Task):
         self._vocabulary: list[str] = []
         self._vectors: dict[str, np.ndarray] = {}
         self._text_version = TEXT_VERSION
-        self._counts: Mapping[str, int] = {}  # of training words, in a new run with vectors
+        self._counts: Mapping[str, int] = {}  # of training words, in a new run
 
     def _training_texts(self) -> list[bytes]:
         """Return every text of the training split, as often as it counts for the vocabulary."""
@@ -121,10 +122,9 @@ class VocabularyTask(Task):
                 "model.train_embedding is False and data.vectors is '': "
                 "name a file of word vectors, with --vectors FILE, or train the embedding"
             )
-        counts = count_words(texts, data["tokenizer"], self._text_version)
+        self._counts = count_words(texts, data["tokenizer"], self._text_version)
         if not data["vectors"]:
-            return ranked_words(counts, size=size, min_count=min_count)
-        self._counts = counts
+            return ranked_words(self._counts, size=size, min_count=min_count)
         width, wanted = self.options.model["embedding_dim"], None if frozen else self._counts
         self._vectors = read_word_vectors(data["vectors"], width, wanted)
         words = ranked_words(self._counts, size=size, min_count=min_count, known=self._vectors)
@@ -147,7 +147,8 @@ class VocabularyTask(Task):
         lines = []
         if "train" in self.options.data:
             lines += summarize(*self._loaded, self._whole_lengths, self._limits())
-        if self._counts:
+            lines += self._doubts_on_words()
+        if self._counts and self._vectors:
             lines.append(covered(self._counts, self._vectors))
         if (asked := self.options.training.batch_size) > self._batch_size:
             lines.append(
@@ -155,6 +156,23 @@ class VocabularyTask(Task):
                 "examples: every batch has them all"
             )
         return lines
+
+    def _doubts_on_words(self) -> list[str]:
+        """Return a warning if the vocabulary lacks most of the words of the training texts."""
+        # Punctuation is known, also where the text between it is a single word.
+        words = {word: count for word, count in self._counts.items() if any(map(str.isalnum, word))}
+        lacking = words.keys() - set(self._vocabulary)
+        share = sum(words[word] for word in lacking) / max(sum(words.values()), 1)
+        if share <= _UNKNOWN or self._vectors:
+            return []
+        line = (
+            f"warning: {share:.1%} of the training words are unknown to the model, since they are "
+            f"rarer than data.min_count ({self.options.data['min_count']}) or beyond "
+            f"data.vocabulary_size ({self.options.data['vocabulary_size']:,})"
+        )
+        if "subwords" in self.tokenizers:
+            line += "; data.tokenizer=subwords cuts words, as Chinese and Japanese need"
+        return [line]
 
     def _limits(self) -> dict[str, tuple[str, int]]:
         """Return, for each column of texts, the option that limits its tokens, and their number."""
