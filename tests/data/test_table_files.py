@@ -83,6 +83,13 @@ def test_another_column_of_a_parquet_that_python_cannot_represent_was_a_tracebac
         list(read_table(tmp_path / "a.parquet", ["body"]))
 
 
+def test_a_parquet_with_a_text_that_is_not_utf_8_was_to_be_saved_as_utf_8(tmp_path):
+    texts = pyarrow.array([b"a", b"caf\xe9"]).view(pyarrow.string())
+    pyarrow.parquet.write_table(pyarrow.table({"text": texts}), tmp_path / "a.parquet")
+    with pytest.raises(UserError, match=r"a.parquet: a text is not UTF-8: unexpected end of data$"):
+        list(read_table(tmp_path / "a.parquet", ["text"]))
+
+
 def test_parquet(tmp_path):
     table = pyarrow.table({"text": ["a\nb", "naïve"], "x": [0.5, None], "label": [1, 2]})
     pyarrow.parquet.write_table(table, tmp_path / "a.parquet")

@@ -235,6 +235,8 @@ def _parquet_rows(wanted: _Wanted) -> Iterator[tuple[int, dict[str, Any]]]:
         batches = parquet.iter_batches(columns=[names[header.index(one)] for one in columns])
         rows = itertools.chain.from_iterable(batch.to_pylist() for batch in batches)
         yield from enumerate(rows, 1)
+    except UnicodeDecodeError as error:
+        raise UserError(f"{wanted.file}: a text is not UTF-8: {error.reason}") from None
     except (pyarrow.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"{wanted.file} is not a Parquet file: {reason}") from None
