@@ -189,3 +189,13 @@ def test_a_copy_of_the_baseline_had_not_what_a_layer_learned_by_adapt():
     for attention in ("softmax", "sigmoid"):
         layer = _copy(model, attention).get_layer(scale.name)
         np.testing.assert_allclose(layer(X), scale(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("given", [{}, {"rates": (0.01, 0.02), "validation_data": (X, Y)}])
+def test_one_infinite_score_lost_the_table_of_all(given):
+    def infinite(y, output):
+        return keras.ops.full_like(output[:, 0], np.inf)
+
+    compared = compare(build, (X, Y), (X, Y), [], seeds=1, metric=infinite, **given, **FIT)
+    assert "1 failed: FloatingPointError: the metric is NaN or infinite" in compared.table()
+    assert not compared["softmax"].figures and compared.best is None

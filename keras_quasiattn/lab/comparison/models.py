@@ -16,6 +16,7 @@ from keras_quasiattn.models import swap_attention
 from keras_quasiattn.models.swap_attention import copy_state
 
 _NAN = "the model answers NaN: its training diverged, or the data hold NaN"
+_INFINITE = "the metric is NaN or infinite: the training diverged, or the data hold NaN"
 _TIMED = 8  # calls to time
 _DEFAULT_BATCH = 32
 _SMALLEST = ("loss", "error", "perplexity", "crossentropy", "divergence")
@@ -191,20 +192,21 @@ class _Trial:
         """Return the best rate on the validation data; None for the model's own."""
         if len(rates) < 2:
             return rates[0] if rates else None
-        figures = []
+        figures: dict[float, float] = {}
+        diverged = None
         for rate in rates:
             model = self.fitted(name, 0, rate)
             try:
                 figure, _ = self.measured(model, self.validation_data)
             except FloatingPointError as error:
                 self.say(f"{name} at the rate {rate:g}: {error}")
-                figures.append(-np.inf)
+                diverged = error
                 continue
-            figures.append(self.sign * figure)
+            figures[rate] = self.sign * figure
             self.say(f"{name} at the rate {rate:g}: validation {self.figure} {figure:.4f}")
-        if not np.isfinite(figures).any():
-            raise FloatingPointError(_NAN)
-        return rates[int(np.argmax(figures))]
+        if diverged is not None and not figures:
+            raise diverged
+        return max(figures, key=figures.__getitem__)
 
     def fitted(self, name: str, seed: int, rate: float | None) -> keras.Model:
         """Return a trained model."""
@@ -247,8 +249,8 @@ class _Trial:
                     for y, output in _predicted(model, data)
                 ]
             )
-            if np.isnan(items).any():
-                raise FloatingPointError(_NAN)
+            if not np.isfinite(items).all():
+                raise FloatingPointError(_INFINITE)
             return float(items.mean()), items
         self.figure = metric
         parts = data if isinstance(data, tuple) else (data,)
@@ -259,8 +261,8 @@ class _Trial:
             raise ValueError(
                 f"`metric` must be one of {listed}, or a function. Received: {metric!r}"
             )
-        if np.isnan(figures[metric]):
-            raise FloatingPointError(_NAN)
+        if not np.isfinite(figures[metric]):
+            raise FloatingPointError(_INFINITE)
         return float(figures[metric]), None
 
 
