@@ -3,6 +3,7 @@ import json
 from pathlib import Path
 from types import SimpleNamespace
 
+import click
 import pytest
 import tiny_mlu
 import tiny_texts
@@ -178,6 +179,12 @@ def test_no_data_are_downloaded_that_nobody_has_named(run_cli, tmp_path, monkeyp
     assert_one_line(run_cli(*words), message)
     (question,) = asked
     assert question.startswith("No data are given. Download trec (0.3 MiB from cogcomp.org) to ")
+
+    def closed(text, err):  # by Control-D, which was a traceback
+        raise click.Abort
+
+    monkeypatch.setattr("click.confirm", closed)
+    assert_one_line(run_cli(*words), message)
     assert not list(tmp_path.iterdir())
 
 

@@ -1,5 +1,6 @@
 """Options and arguments of commands: shared ones, and those that select a task and its data."""
 
+import contextlib
 import functools
 import os
 import sys
@@ -307,10 +308,11 @@ def _confirm_download(made: "tasks.Task") -> None:
     missing = made.pending_download()
     if not missing:
         return
-    if sys.stdin.isatty() and click.confirm(
-        f"No data are given. Download {missing} to {made.data_dir}?", err=True
-    ):
-        return
+    with contextlib.suppress(click.Abort):  # Control-D is no
+        if sys.stdin.isatty() and click.confirm(
+            f"No data are given. Download {missing} to {made.data_dir}?", err=True
+        ):
+            return
     raise UserError(
         f"no data are given: add --data FILE, or --preset {made.preset} to download {missing}"
     )
