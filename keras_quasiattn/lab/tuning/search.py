@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import math
 import os
 import shutil
 import statistics
@@ -240,6 +241,9 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
             self._say(trial, f"failed: {error}")
             raise keras_tuner.errors.FailedTrialError(str(error)) from None
         figure = statistics.mean(figures)
+        if not math.isfinite(figure):  # it could not be ranked
+            self._say(trial, reason := f"failed: its {name} is {figure}")
+            raise keras_tuner.errors.FailedTrialError(reason)
         self._say(trial, f"{name} {figure:.4f}")
         return {name: figure}
 

@@ -127,6 +127,15 @@ def test_options_that_do_not_go_together_fail_their_own_trial(task, trainings, t
     assert len(trainings.asked) == 3
 
 
+def test_nan_as_a_score_was_ranked(task, monkeypatch, tmp_path, capsys):
+    """No score equals NaN: there was no best trial, or any was the best."""
+    made = Trainings(lambda options: {4: float("nan"), 8: 0.5, 16: 0.4}[options["model.units"]])
+    monkeypatch.setattr("keras_quasiattn.lab.tuning.search.train", made)
+    folder = search(task, {"model.units": [4, 8, 16]}, tmp_path / "search", trials=3)
+    assert folder.config["task_config"]["options"]["model.units"] == 8
+    assert "failed: its accuracy is nan (model.units 4)" in capsys.readouterr().out
+
+
 def test_a_search_without_success_says_why(task, trainings, tmp_path):
     with pytest.raises(
         UserError, match="no trial of .* succeeded; the last one: training.warmup_steps is -2"
