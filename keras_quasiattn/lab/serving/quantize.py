@@ -58,10 +58,11 @@ def quantize(
     1000; None measures all.
 
     Raises:
-        UserError: an unknown mode, or missing data.
+        UserError: an unknown mode, or data that are missing or have changed since the training.
     """
     UserError.check("quantization", mode, MODES)
     task.prepare()
+    folder.require_same_data(task)
     model = folder.load_model(task)
     before = task.evaluate(model, _SPLIT, limit)
     config = keras.quantizers.Int8QuantizationConfig(activation_quantizer=None)

@@ -205,6 +205,13 @@ def test_missing_package_is_named(key, pairs, tmp_path, monkeypatch):
         convert(*pairs, tmp_path, key)
 
 
+def test_int8_was_measured_on_other_data(pairs):
+    folder, task = pairs
+    changed = RunFolder(folder.path, {**folder.config, "data": {"version": "other"}})
+    with pytest.raises(UserError, match="was started with the data other, and they are now"):
+        quantize(changed, task)
+
+
 @pytest.mark.long
 def test_int8_says_what_it_costs(pairs):
     folder, task = pairs
