@@ -202,6 +202,55 @@ def test_the_best_run_was_that_of_a_checkpoint_that_was_not_kept(few_texts, tmp_
     assert (tmp_path / "two" / "best").readlink().name == "softmax-0.01-seed4"
 
 
+def test_nan_at_a_checkpoint_hid_the_others_of_a_run(few_texts, tmp_path, monkeypatch):
+    from keras_quasiattn.lab.comparison import of_task
+
+    monkeypatch.setattr(of_task, "Engine", _Trained)
+    monkeypatch.setattr(of_task, "run_jobs", lambda *_, **__: None)
+    monkeypatch.setattr(_Trained, "losses", {3: (float("nan"), 0.7), 4: (0.6, float("nan"))})
+    task = tiny_texts.make(few_texts, "transformer", training__select="loss")
+    of_task.compare_task(task, tmp_path / "two", [], seeds=2, rates=[0.01], progress=False)
+    assert (tmp_path / "two" / "best").readlink().name == "softmax-0.01-seed4"
+
+
+class _Lost(_Trained):
+    """Stands in for the engine: the process of sigmoid at the rate .02 is lost."""
+
+    def run(self):
+        while (job := self.plan.next()) is not None:
+            job.path.mkdir(parents=True, exist_ok=True)
+            lost = "sigmoid-0.02" in job.path.name
+            self.plan.done(job, "it was killed" if lost else {"seed": job.seed, "accuracy": 0.5})
+
+
+def test_a_lost_rate_was_not_spoken_of(few_texts, tmp_path, monkeypatch):
+    """The verdict was of another rate, which the validation data would not have chosen."""
+    from keras_quasiattn.lab.comparison import of_task
+
+    monkeypatch.setattr(of_task, "Engine", _Lost)
+    monkeypatch.setattr(of_task, "run_jobs", lambda *_, **__: None)
+    task = tiny_texts.make(few_texts, "transformer")
+    options = {"seeds": 1, "rates": [0.01, 0.02, 0.01], "progress": False}
+    found = of_task.compare_task(task, tmp_path / "one", ["sigmoid"], **options)
+    assert "sigmoid was not measured at the rate 0.02: it was killed." in found.notes
+    assert "Rate: each attention's best of 0.01, 0.02 on the validation data" in found.table()
+    assert found["sigmoid"].rate == "0.01" and not found["sigmoid"].errors
+
+
+def test_the_last_attention_was_timed_on_more_cores_than_the_others(
+    few_texts, tmp_path, monkeypatch
+):
+    from keras_quasiattn.lab.comparison import of_task
+
+    numbers = []
+    monkeypatch.setattr(of_task, "Engine", _Trained)
+    monkeypatch.setattr(of_task, "run_jobs", lambda *_, number, **__: numbers.append(number))
+    task = tiny_texts.make(few_texts, "transformer")
+    options = {"seeds": 1, "rates": [0.01], "progress": False, "processes": 5}
+    of_task.compare_task(task, tmp_path / "one", [], **options)
+    assert set(numbers) == {5}
+
+
 def test_the_values_of_an_option_need_not_repeat_it():
     from keras_quasiattn.lab.cli.commands import _repeated
 

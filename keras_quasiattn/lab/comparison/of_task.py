@@ -67,7 +67,8 @@ def compare_task(
     arguments = {"split": split, "limit": limit, "policy": policy, "data": task.describe_data()}
     begin(folder, _ABOUT, {"task": task.name, **task.config(), **arguments}, "comparison")
     usual, options = task.options.training.learning_rate, task.options.options()
-    rates = list(rates) or [float(f"{usual / 3:.1g}"), usual, float(f"{usual * 3:.1g}")]
+    third, triple = float(f"{usual / 3:.1g}"), float(f"{usual * 3:.1g}")
+    rates = list(dict.fromkeys(rates)) or [third, usual, triple]
     given = {
         name: {
             **options,
@@ -171,7 +172,7 @@ class _Work:
                 lambda: waiting.pop(0) if waiting else None,
                 do,
                 told,
-                number=min(self._processes, len(waiting)),
+                number=self._processes,  # each has the threads of a training, however few there are
                 log=self._log,
                 **others,
             )
@@ -260,6 +261,10 @@ class _Work:
             if len(rates) > 1
             else f"Rate: {rates[0]} for all."
         )
+        for job, why in self._plan.failed.items():
+            rate, chosen = job.row.settings[_RATE], self._plan.chosen(job.row) or {}
+            if rate != chosen.get(_RATE):  # other failures are in the table
+                notes.append(f"{job.row.name} was not measured at the rate {rate:g}: {why}.")
         if self._table.split != "test":
             notes.append(
                 "There is no test file: the figures are of the validation data, which also chose "
@@ -312,8 +317,9 @@ class _Work:
 
         def validated(seed: int) -> float:
             rows = self._plan.records(row)[seed].get("validation", [])
+            rows = rows[-1:] if settings.select == "last" else rows
             figures = [sign * one[name] for one in rows if name in one]
-            return max(figures[-1:] if settings.select == "last" else figures, default=-math.inf)
+            return max((one for one in figures if not math.isnan(one)), default=-math.inf)
 
         run = self._plan.run_of(row, max(sorted(entry.figures), key=validated))
         link = self._folder / ".best"
