@@ -56,13 +56,15 @@ def test_a_file_of_ones_own_is_measured_as_the_test_file(run_cli, own, texts_dat
     }
 
 
-def test_figures_of_a_few_examples_replaced_those_of_all(run_cli, own):
+def test_figures_of_a_few_examples_replaced_those_of_all(run_cli, own, tmp_path):
     """The card of an export then had the accuracy on one example as that of the test."""
     RunFolder.open(own).write_metrics("test", {"accuracy": 0.75})
-    code, _, err = run_cli("evaluate", str(own), "--limit", "1")
+    record = tmp_path / "results.jsonl"
+    code, _, err = run_cli("evaluate", str(own), "--limit", "1", "--record", str(record))
     assert (code, err) == (0, "")
     metrics = RunFolder.open(own).metrics()
     assert metrics["test"] == {"accuracy": 0.75} and metrics["test, first 1"]["accuracy"] in (0, 1)
+    assert json.loads(record.read_text())["split"] == "test, first 1"
 
 
 def test_a_file_is_measured_where_the_training_data_are_missing(run_cli, own, texts_data):

@@ -73,6 +73,14 @@ def test_the_later_of_two_runs_with_a_seed_counts(tmp_path):
     assert soft.text(4) == "0.9100 ± 0.0141" and soft.seeds == 2
 
 
+def test_figures_of_a_few_examples_stood_in_the_table_of_all(tmp_path):
+    """`evaluate --limit 9 --record` came after the record of the whole split, so it counted."""
+    records = [record("bilstm_soft", 0, 0.5), record("bilstm_soft", 0, 0.9, "test, first 9")]
+    for limit, accuracy in (("", 0.5), ("limit = 9\n", 0.9), ("limit = 8\n", 0.5)):
+        text = FILE.replace("[[table]]\n", f"[[table]]\n{limit}")
+        assert lines(tmp_path, records, text)["soft"].figures["accuracy"].mean == accuracy
+
+
 def test_a_table_says_what_was_not_run_and_which_rows_have_few_seeds(tmp_path):
     lines(tmp_path, pairs((0.5, 0.52))[:1])
     (table,) = read_experiments(tmp_path / "table.toml")

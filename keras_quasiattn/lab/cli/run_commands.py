@@ -26,7 +26,7 @@ from keras_quasiattn.lab.cli.arguments import (
 from keras_quasiattn.lab.cli.commands import cli
 from keras_quasiattn.lab.cli.loading import finished_run, load, waiting
 from keras_quasiattn.lab.tasks.catalogue import CATALOGUE
-from keras_quasiattn.lab.training.config import read_config
+from keras_quasiattn.lab.training.config import part_name, read_config
 
 if TYPE_CHECKING:
     from keras_quasiattn.lab.report.measured import Reached
@@ -243,7 +243,8 @@ def evaluate(
     figures = {**measured.figures, **flat_figures(baselines)}
     folder.write_metrics(name, figures, limit)
     if record is not None:
-        training.append_result(record, training.result_row(folder, name, figures))
+        row = training.result_row(folder, part_name(name, limit), figures)
+        training.append_result(record, row)
     if as_json:
         models = {"": measured, **{f"{name}_": one for name, one in baselines.items()}}
         intervals = {

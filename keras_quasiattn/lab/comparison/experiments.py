@@ -18,7 +18,7 @@ from keras_quasiattn.lab import tasks
 from keras_quasiattn.lab.tasks.attention_options import with_todays_names
 from keras_quasiattn.lab.tasks.catalogue import chosen_options
 from keras_quasiattn.lab.tasks.preset import Preset
-from keras_quasiattn.lab.training.config import POLICIES
+from keras_quasiattn.lab.training.config import POLICIES, part_name
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -208,7 +208,7 @@ class Table:
             return points[0]
         figures = []  # of each combination, by seed
         for point in points:
-            runs = found.get(row.with_settings(point).key("validation"), {})
+            runs = self.runs_of(row.with_settings(point), "validation", found)
             figures.append(
                 {seed: run[self.choose] for seed, run in runs.items() if self.choose in run}
             )
@@ -220,6 +220,16 @@ class Table:
             mean = Figure(self.choose).sign * statistics.fmean(by_seed[seed] for seed in shared)
             means.append(mean if math.isfinite(mean) else -math.inf)  # training diverged
         return points[means.index(max(means))]
+
+    def runs_of(
+        self, row: Row, split: str, found: Mapping[Key, Mapping[int, Record]]
+    ) -> dict[int, Record]:
+        """Return the records of a row on a split by seed, and those on its first `limit` examples.
+
+        `evaluate --limit` names the latter so; `compare` names the split alone.
+        """
+        names = dict.fromkeys((split, part_name(split, self.limit)))
+        return {seed: one for name in names for seed, one in found.get(row.key(name), {}).items()}
 
     @property
     def main(self) -> Figure:
@@ -459,7 +469,7 @@ class Plan:
         point = self.chosen(row)
         if point is None:
             return {}
-        found = self._found.get(self._with(row, point).key(self.table.split), {})
+        found = self.table.runs_of(self._with(row, point), self.table.split, self._found)
         return {seed: found[seed] for seed in self._seeds if seed in found}
 
     def run_of(self, row: Row, seed: int) -> Job:
@@ -501,5 +511,5 @@ class Plan:
         return row.with_settings({**point, **vectors})
 
     def _is_missing(self, run: Job) -> bool:
-        recorded = self._found.get(run.row.key(run.split), {})
+        recorded = self.table.runs_of(run.row, run.split, self._found)
         return run.seed not in recorded and run not in self._begun and run not in self.failed

@@ -116,8 +116,8 @@ def _line(table: Table, row: Row, recorded: Recorded) -> Line:
     settings = table.chosen(row, recorded.found)
     runs: Mapping[int, Record] = {}
     if settings is not None:
-        key = row.with_settings(settings).key(table.split)
-        runs = dict(sorted(recorded.found.get(key, {}).items()))
+        measured = table.runs_of(row.with_settings(settings), table.split, recorded.found)
+        runs = dict(sorted(measured.items()))
     figures = {
         heading: spread
         for heading, figure in table.figures.items()
@@ -225,7 +225,7 @@ def _chosen(table: Table, lines: Sequence[Line], recorded: Recorded) -> Iterator
     figure = [*shown, Figure(table.choose)][0]
     rows = []
     for line, point in itertools.product((one for one in lines if one.row.model), table.points()):
-        runs = recorded.found.get(line.row.with_settings(point).key("validation"), {})
+        runs = table.runs_of(line.row.with_settings(point), "validation", recorded.found)
         spread = _spread(runs.values(), figure)
         words = ", ".join(f"{name.split('.', 1)[1]}={value}" for name, value in point.items())
         value = "not run" if spread is None else spread.text(figure.digits)

@@ -60,6 +60,11 @@ def _is_complete(config: Mapping[str, Any]) -> bool:
     )
 
 
+def part_name(split: str, limit: int | None) -> str:
+    """Return the name of a split in metrics and records; with `limit`, of its first examples."""
+    return split if limit is None else f"{split}, first {limit}"
+
+
 def flat(config: Mapping[str, Any]) -> dict[str, Any]:
     """Flatten `identity` to one dictionary, with the option names that a user sets."""
     task_config = config["task_config"]

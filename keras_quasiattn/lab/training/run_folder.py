@@ -16,7 +16,14 @@ from keras_quasiattn._version import __version__
 from keras_quasiattn.errors import FileError, UserError
 from keras_quasiattn.lab import tasks
 from keras_quasiattn.lab.tasks import Task
-from keras_quasiattn.lab.training.config import CONFIG, FORMAT, flat, identity, read_config
+from keras_quasiattn.lab.training.config import (
+    CONFIG,
+    FORMAT,
+    flat,
+    identity,
+    part_name,
+    read_config,
+)
 
 # The options that may change in an existing run.
 LENGTH = ("training.steps", "training.passes")
@@ -252,7 +259,7 @@ class RunFolder:
 
         With `limit`, the split "test" is "test, first 100".
         """
-        name = split if limit is None else f"{split}, first {limit}"
+        name = part_name(split, limit)
 
         def changed(_: str) -> str:
             return json.dumps({**self.metrics(), name: dict(figures)}, indent=2) + "\n"
