@@ -49,8 +49,9 @@ def test_a_killed_comparison_goes_on_and_grows(run_cli, few_texts, tmp_path):
     blocked = folder / "runs" / "sigmoid-0.003-seed1"
     blocked.mkdir()
     (blocked / "mine.txt").write_text("not a run")
-    code, said, _ = run_cli(*words, "sigmoid")
-    assert code == 0 and "1 failed: " in said and "holds other files" in said
+    code, said, error = run_cli(*words, "sigmoid")
+    assert code == 1 and "1 failed: " in said and "best run: " in said
+    assert "1 runs failed; sigmoid, seed 1: " in error and "holds other files" in error
     assert read_records(file)[: len(begun)] == begun  # nothing is measured twice
     (blocked / "mine.txt").unlink()
 
@@ -124,7 +125,7 @@ def test_a_page_that_was_not_written_for_want_of_the_extra_was_named(
 ):
     from keras_quasiattn.lab.comparison import of_task
 
-    found = SimpleNamespace(table=lambda: "the table", best="softmax")
+    found = SimpleNamespace(table=lambda: "the table", best="softmax", entries=[])
     monkeypatch.setattr(of_task, "compare_task", lambda *given, **options: found)
     for page, said in (("", "page: none; a page needs pip"), ("<p>", f"page: {tmp_path}")):
         if page:

@@ -388,3 +388,7 @@ def compare(
     page = folder / "comparison.html"
     missing = "none; a page needs pip install 'keras-quasiattn[report]'"
     click.echo(f"\npage: {page if page.is_file() else missing}\nbest run: {folder / 'best'}")
+    failed = [(one.name, *error) for one in comparison.entries for error in one.errors.items()]
+    if failed:
+        name, seed, why = failed[0]
+        raise UserError(f"{len(failed)} runs failed; {name}, seed {seed}: {why}")
