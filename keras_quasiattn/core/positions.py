@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.core.arguments import check_positive_integer
+from keras_quasiattn.core.arguments import check, check_positive_integer, is_number
 from keras_quasiattn.core.backend import cos, sin
 from keras_quasiattn.core.tensors import as_floats
 
@@ -105,7 +105,7 @@ def rotary_embedding(x: Tensor, start: Any = 0, base: float = 10_000.0, axis: in
         A tensor with the shape of `x`, and its dtype if that is a float type.
 
     Raises:
-        ValueError: H is odd or unknown.
+        ValueError: H is odd or unknown, or `base` is not above 1.
 
     Example:
     >>> np.asarray(rotary_embedding(np.array([[1.0, 0.0]] * 2))).round(3).tolist()
@@ -119,6 +119,7 @@ def rotary_embedding(x: Tensor, start: Any = 0, base: float = 10_000.0, axis: in
             "`x` must have shape (..., length, features) with an even number of features. "
             f"Received: x.shape={tuple(x.shape)}"
         )
+    check(is_number(base) and base > 1, base, "base", "a number above 1, such as 10_000.0")
     half, given = x.shape[-1] // 2, keras.backend.standardize_dtype(x.dtype)
     dtype = "float64" if given == "float64" else "float32"
     rates = [base ** (-index / half) for index in range(half)]

@@ -91,6 +91,7 @@ def test_products_of_rotated_vectors_depend_on_the_offset_alone_and_l1_distances
         (lambda: ops.alibi_bias(0, 3, 3), "`num_heads` must be a positive integer.*num_heads=0"),
         (lambda: ops.alibi_bias(2, None, 3), "`target_length` must be .*target_length=None"),
         (lambda: ops.rotary_embedding(np.ones((2, 3))), r"even number of features.*\(2, 3\)"),
+        (lambda: ops.rotary_embedding(np.ones((2, 4)), base=0), "`base` must be .*base=0"),
     ],
 )
 def test_wrong_arguments_are_named(call, message):
