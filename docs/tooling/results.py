@@ -40,6 +40,9 @@ CHARTS: Mapping[str, Mapping[str, Sequence[str]]] = {
             "short-trecqa",
             "short-sst2",
             "short-snli",
+            "short-quora",
+            "short-wikiqa",
+            "short-agnews",
         )
     },
 }
