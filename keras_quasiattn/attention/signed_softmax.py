@@ -20,8 +20,9 @@ def signed_softmax_attention(
 
     E = scale · query · keyᵀ + bias;  W = sign(E) ⊙ softmax(|E|);  output = W · value
 
-    The absolute weights of a row sum to 1. A weight is discontinuous where its score changes sign,
-    and 0 for a score of exactly 0. Masks and precision are as in `ops.softmax_attention`.
+    The absolute weights of a row sum to 1, unless a score is exactly 0, whose weight is 0. A weight
+    is discontinuous where its score changes sign. Masks and precision are as in
+    `ops.softmax_attention`.
 
     Args:
         query: (..., T, D).
@@ -68,8 +69,9 @@ class MultiHeadSignedSoftmax(MultiHeadQuasiAttention):
 
     weights = sign(q·kᵀ) ⊙ softmax(|q·kᵀ|/√H) over the visible keys;  output = (weights·v)·W_o
 
-    All else is as in `layers.MultiHeadSoftmax`, but a negative `attention_bias` subtracts a key's
-    value. −∞ hides the pair, and a finite bias below −1e4 is an error outside graphs.
+    All else is as in `layers.MultiHeadSoftmax`, but an `attention_bias` that makes a score negative
+    does not delete the key: its value is subtracted. −∞ hides the pair, and a finite bias below
+    −1e4 is an error outside graphs.
 
     Args:
         **arguments: as for `layers.MultiHeadQuasiAttention`.

@@ -34,6 +34,7 @@ class CoDA(ShowsOptions, PairAttention):
         beta: factor of N, like `alpha`.
         scaling: "mean" multiplies E and N by 1/units, which makes them a mean product and a mean
             difference; "paper" and "none" scale neither (eqs. 1–2), and gates start nearly closed.
+            "calibrated" starts as "mean"; `models.calibrate_attention` then sets both scales.
         similarity: "tanh" or "sigmoid".
         gate: "sigmoid", "tanh", "arctan" or "algebraic" (x/√(1+x²)).
         gate_range: "scaled" doubles a sigmoid gate (eq. 5) and leaves other gates unchanged;

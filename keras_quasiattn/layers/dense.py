@@ -58,7 +58,7 @@ Shape = tuple[int | None, ...]
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class DenseStack(ConfiguredLayer):
-    """Repeat dropout and a dense layer with ReLU `num_layers` times; (..., units).
+    """Apply dropout and a dense layer with ReLU, `num_layers` times, to make (..., units).
 
     Args:
         units: size of every dense layer.

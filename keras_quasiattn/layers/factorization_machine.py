@@ -18,9 +18,8 @@ def factorization_machine(z: Tensor, bias: Tensor, weights: Tensor, factors: Ten
 
     y = w₀ + Σ_j w_j·z_j + Σ_{i<j} ⟨V_i, V_j⟩·z_i·z_j
 
-    computed as w₀ + w·z + ½·Σ_f [(Σ_j V_jf·z_j)² − Σ_j V_jf²·z_j²], in D·K steps instead of D²·K.
-
-    Computed in float32 for 16-bit inputs, because the squares soon overflow float16.
+    It is computed as w₀ + w·z + ½·Σ_f [(Σ_j V_jf·z_j)² − Σ_j V_jf²·z_j²], in D·K steps instead of
+    D²·K, and in float32 for 16-bit inputs, because the squares soon overflow float16.
 
     Args:
         z: (..., D).

@@ -40,11 +40,11 @@ class TransformerEncoder(TransformerBlock):
     Args:
         intermediate_dim: positive integer, inner width of the feed-forward net.
         num_heads: positive integer, number of attention heads. None if `attention` is a layer.
-        attention: name of an attention, such as "coda" (`MultiHeadCoDA`, the
-            default) or "softmax" (`MultiHeadSoftmax`). Or any unbuilt Keras layer with the call
-            arguments and `build(query_shape, value_shape)` of `keras.layers.MultiHeadAttention`, or
-            such a layer's configuration from `keras.saving.serialize_keras_object`; the block makes
-            its own copy from the configuration.
+        attention: name of an attention, such as "coda" (`MultiHeadCoDA`, the default) or "softmax"
+            (`MultiHeadSoftmax`). Or any unbuilt Keras layer with the call arguments and
+            `build(query_shape, value_shape)` of `keras.layers.MultiHeadAttention`, or such a
+            layer's configuration from `keras.saving.serialize_keras_object`; the block makes its
+            own copy from the configuration.
         attention_options: dict of further constructor arguments for a named attention, such as
             `{"gate_range": "centered"}`. By default `use_bias` is False, and `dropout` the block's.
         key_dim: head size. Defaults to width / num_heads.

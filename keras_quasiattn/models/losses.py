@@ -20,8 +20,8 @@ class SequenceCrossentropy(Configured, keras.losses.Loss):
     loss[b, t] = −(1 − s)·log p[b, t, y] − s·mean_v log p[b, t, v]
     p = softmax(logits),  s = label_smoothing
 
-    Keras' sparse cross-entropy has no label smoothing, and its other one needs one-hot targets of
-    vocabulary size. As in any Keras loss, the model's mask or sample weights leave padding out.
+    Keras' sparse cross-entropy has no label smoothing, and its categorical one needs one-hot
+    targets. As in any Keras loss, the model's mask or sample weights leave padding out.
 
     Args:
         label_smoothing: share s in [0, 1) of the target spread over the vocabulary. Defaults to 0.

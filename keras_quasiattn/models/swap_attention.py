@@ -45,14 +45,13 @@ def swap_attention(
     hold them, or models with them, as attributes, or in lists, tuples or dictionaries that are
     attributes. Layers that attend in a method `_compute_attention` get another method: subclasses
     of Keras' layer that inherit it, such as KerasHub's attention with a cache, and layers whose
-    method computes a plain softmax, such as Llama's, which is tested on numbers. Their caches,
+    method, tried on a few numbers, computes a plain softmax, such as Llama's. Their caches,
     positions and grouped heads stay.
 
     Names, projection weights, masks and calls stay the same, and so do all other layers. Frozen
     layers stay frozen, including the further weights of a new layer. The original model does not
-    change. In the copy, the class of your own layer, or of a model whose class makes its layers
-    from arguments, such as those of KerasHub, is a subclass of yours; tasks keep their
-    preprocessor.
+    change. Copies of your own layers, and of models whose classes make their layers from arguments,
+    such as KerasHub's, have a subclass of the original class; tasks keep their preprocessor.
 
     `start` says what the copy computes before it is trained:
 
