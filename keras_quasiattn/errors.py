@@ -11,6 +11,10 @@ class UserError(Exception):
     exception.
     """
 
+    def __str__(self) -> str:
+        """Return the message as one line, even if names or texts in it have line breaks."""
+        return " ".join(super().__str__().splitlines())
+
     @classmethod
     def unknown(cls, kind: str, name: str, known: Iterable[str]) -> "UserError":
         """Return the error for an unknown name; it lists known names and suggests a close one.

@@ -65,8 +65,8 @@ def outcome(read, content):
     try:
         read()
     except UserError as error:
-        assert str(error).strip()
-        return str(error)  # which the command line makes one line of
+        assert len(str(error).splitlines()) == 1
+        return str(error)
     except Exception as error:
         raise AssertionError(f"{type(error).__name__} on {content[:2000]!r}: {error}") from error
     return None

@@ -84,6 +84,16 @@ def test_an_error_of_an_unknown_label_listed_twenty_classes_as_if_there_were_no_
         texts_from_files({"train": train, "test": test})
 
 
+def test_an_error_had_a_line_for_each_line_of_a_class(tmp_path):
+    (tmp_path / "train.jsonl").write_text(
+        "".join(json.dumps({"text": label, "label": label}) + "\n" for label in ("a\nb", "c"))
+    )
+    test = tiny_texts.write(tmp_path / "test.tsv", [("a", "x")])
+    with pytest.raises(UserError) as wrong:
+        texts_from_files({"train": tmp_path / "train.jsonl", "test": test})
+    assert str(wrong.value).endswith("has the label 'x': expected one of a b, c")
+
+
 def test_held_out_texts_stay_the_same_when_others_come():
     few, more = [f"text {n}" for n in range(200)], [f"text {n}" for n in range(400)]
     chosen = held_out(texts(*few))

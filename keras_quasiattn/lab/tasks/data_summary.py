@@ -38,7 +38,8 @@ def summarize(
     lines = [f"data: {rows}{f' ({note})' if note else ''}"]
     if (labels := getattr(train, "labels", None)) is not None:
         counts = np.bincount(labels, minlength=max(len(data.classes), 2))
-        names = data.classes or [*map(str, range(len(counts)))]
+        given = data.classes or map(str, range(len(counts)))
+        names = [" ".join(name.splitlines()) for name in given]
         order, more = np.argsort(-counts, kind="stable"), len(counts) - _LISTED
         listed = ", ".join(f"{names[number]} ({counts[number]:,})" for number in order[:_LISTED])
         and_more = f" and {more:,} more" if more > 0 else ""
