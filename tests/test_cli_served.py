@@ -77,6 +77,18 @@ def test_two_files_to_a_served_translator(served, run_cli, tmp_path):
             "data.train is '.*.py': give two files with one text per line, as SOURCE,TARGET",
         ),
         (
+            ["translate", "--source=a,b.en", "--target=b.de"],
+            "--source 'a,b.en': the path must not have a comma, because .* SOURCE,TARGET: rename",
+        ),
+        (
+            ["classify", "--data=a,b.tsv"],
+            r"cannot read a \(a part of 'a,b.tsv', split at its commas\): No such file",
+        ),
+        (
+            ["translate", "--data", ",".join([__file__] * 3)],
+            "as SOURCE,TARGET .*; a path must not have a comma",
+        ),
+        (
             ["translate", "--preset", "own"],
             "data.train is '': give two files with one text per line",
         ),

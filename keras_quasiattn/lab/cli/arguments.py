@@ -226,6 +226,12 @@ def makes_task(
             if data is not None or source is None or target is None:
                 together = "give --source FILE and --target FILE together"
                 raise UserError(f"{together}, and not with --data")
+            for option, path in (("--source", source), ("--target", target)):
+                if "," in str(path):
+                    raise UserError(
+                        f"{option} {str(path)!r}: the path must not have a comma, because a run "
+                        "names its two files as SOURCE,TARGET: rename the file or link to it"
+                    )
             data = f"{source},{target}"  # as the data options take two files
         files = {"train": data, **{split: others.pop(split) for split in ("validation", "test")}}
         own = {f"data.{split}": str(file) for split, file in files.items() if file is not None}
@@ -258,9 +264,13 @@ def makes_task(
         options = chosen_options(task, described, **names, seed=seed, overrides=settings)
         for name in (*SPLITS, "vectors"):  # before anything slow begins
             given = options.data.get(name) or ""
-            for file in given.split(",") if not Path(given).exists() else ():
+            parts = given.split(",") if name in SPLITS else [given]
+            for file in parts if not Path(given).exists() else ():
                 if not Path(file).exists():
-                    raise UserError(f"data.{name}: cannot read {file}: No such file or directory")
+                    looked = f" (a part of {given!r}, split at its commas)" if file != given else ""
+                    raise UserError(
+                        f"data.{name}: cannot read {file}{looked}: No such file or directory"
+                    )
         run = others.get("path")
         if "encoder" in options.model and not (run and (run / ENCODER_FILE).is_file()):
             check_place(options.model["encoder"])

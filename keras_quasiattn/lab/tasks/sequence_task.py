@@ -381,10 +381,11 @@ def _real(ids: tf.Tensor) -> tf.Tensor:
 def _sides(option: str, given: str) -> tuple[str, str]:
     """Split an option, "SOURCE,TARGET", into its two files."""
     source, *target = given.split(",")
-    if len(target) != 1:
+    if len(target) != 1 or not (source and target[0]):
+        commas = "; a path must not have a comma" if len(target) > 1 else ""
         raise UserError(
             f"{option} is {given!r}: give two files with one text per line, "
-            f"as SOURCE,TARGET (for training: --source and --target)"
+            f"as SOURCE,TARGET (for training: --source and --target){commas}"
         )
     return source, target[0]
 
