@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow_datasets as tfds
 
-from keras_quasiattn.errors import UserError
+from keras_quasiattn.errors import DataWarning, UserError
 from keras_quasiattn.lab.data import (
     pairs_from_click_log,
     pairs_from_files,
@@ -10,6 +10,8 @@ from keras_quasiattn.lab.data import (
     prepare,
     ranked_pairs_from_files,
 )
+from keras_quasiattn.lab.data.examples import pairs_from_file
+from keras_quasiattn.lab.tasks import get
 
 RANKED = "question\tcandidate\tlabel\n"
 
@@ -138,6 +140,25 @@ def test_clicks(tmp_path):
     put(tmp_path, "log.tsv", "\n".join([lines[0], lines[2]]) + "\n")
     with pytest.raises(UserError, match="log.tsv has no ctr below 0.3 or above 0.7"):
         pairs_from_click_log({"train": file})
+
+
+def test_rows_that_were_left_out_of_a_file_to_measure_on_were_not_mentioned(tmp_path):
+    file = put(tmp_path, "a.tsv", "first\tsecond\tlabel\na\tb\t-\nc\td\tyes\ne\tf\t-\n")
+    with pytest.warns(DataWarning, match="a.tsv: 2 rows without a label left out$"):
+        assert len(pairs_from_file(file, ("no", "yes"))) == 1
+    log = put(tmp_path, "log.tsv", "query\tquestion\tctr\na\tb\t0\na\tc\t0.5\n")
+    options = {"data.train": str(log)}
+    task = get("pairs")(
+        preset="click_log", model="decomposable", seed=0, data_dir=tmp_path, overrides=options
+    )
+    with pytest.warns(DataWarning, match="log.tsv: 1 rows without a label left out$"):
+        task.use_file(str(log))
+    sides = f"{put(tmp_path, 'a.en', f'a{chr(10)}b')},{put(tmp_path, 'a.de', f'c{chr(10)} ')}"
+    task = get("translate")(
+        preset="own", model="transformer", seed=0, data_dir=tmp_path, overrides={}
+    )
+    with pytest.warns(DataWarning, match="a.de: 1 pairs with an empty side left out$"):
+        task.use_file(sides)
 
 
 def test_questions_are_held_out_whole(tmp_path):

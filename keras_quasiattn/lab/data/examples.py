@@ -275,6 +275,12 @@ def warn_of_spellings(file: str, counts: Mapping[str, int]) -> None:
         )
 
 
+def warn_of_dropped(file: str | Path, number: int, kind: str) -> None:
+    """Warn that rows of this kind are left out of a file to measure on, unless there are none."""
+    if number:
+        warnings.warn(f"{file}: {number:,} {kind} left out", DataWarning, stacklevel=4)
+
+
 def files_version(files: Iterable[str | Path]) -> str:
     """Return each file's name and the start of its SHA-256, as `sha256sum FILE` prints it."""
     return ", ".join(
@@ -403,8 +409,13 @@ def pairs_from_files(
 def pairs_from_file(
     file: str | Path, classes: Sequence[str], names: Mapping[str, str] | None = None
 ) -> TextPairs:
-    """Read one file, as `pairs_from_files` does, for a trained model with these classes."""
-    rows, _ = _labelled(file, ("first", "second"), names)
+    """Read one file, as `pairs_from_files` does, for a trained model with these classes.
+
+    Warns:
+        DataWarning: rows without a label are dropped.
+    """
+    rows, dropped = _labelled(file, ("first", "second"), names)
+    warn_of_dropped(file, dropped, "rows without a label")
     labels = numbers_of(_labels(rows), classes, "class of the model")
     return _examples(TextPairs, rows, ("first", "second"), labels)
 

@@ -16,7 +16,7 @@ from keras_quasiattn.lab.data import (
     pairs_from_tfds,
     ranked_pairs_from_files,
 )
-from keras_quasiattn.lab.data.examples import pairs_from_file
+from keras_quasiattn.lab.data.examples import pairs_from_file, warn_of_dropped
 from keras_quasiattn.lab.tasks.attention_options import attention_of
 from keras_quasiattn.lab.tasks.batches import FILE, as_bytes, as_texts, joined, plain
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER
@@ -213,7 +213,9 @@ class Pairs(PairTask, ClassTask):
 
     def _read_file(self, file: str, columns: Mapping[str, str] | None) -> TextPairs:
         if self.preset == "click_log":
-            return pairs_from_click_log({FILE: file}, columns).splits[FILE]
+            whole = pairs_from_click_log({FILE: file}, columns)
+            warn_of_dropped(file, whole.dropped[FILE], self.sources[self.preset].dropped)
+            return whole.splits[FILE]
         return pairs_from_file(file, self._classes, columns)
 
     def _measure(self, model: keras.Model, chosen: Any) -> Measured:

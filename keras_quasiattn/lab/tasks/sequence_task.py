@@ -30,6 +30,7 @@ from keras_quasiattn.lab.data import (
     without_long_pairs,
 )
 from keras_quasiattn.lab.data.algolisp.problems import programs_from_file
+from keras_quasiattn.lab.data.examples import warn_of_dropped
 from keras_quasiattn.lab.tasks.attention_options import attention_of
 from keras_quasiattn.lab.tasks.batches import FILE, as_bytes, counted, in_batches, plain
 from keras_quasiattn.lab.tasks.data_summary import summarize
@@ -428,7 +429,9 @@ class Translate(SequenceTask):
     }
 
     def _read_file(self, file: str, columns: Mapping[str, str] | None) -> ParallelTexts:
-        return parallel_from_files({FILE: _sides("--data", file)}).splits[FILE]
+        whole = parallel_from_files({FILE: _sides("--data", file)})
+        warn_of_dropped(file, whole.dropped[FILE], _DROPPED)
+        return whole.splits[FILE]
 
     def _figures(self, answers: Sequence[bytes], examples: Any) -> dict[str, float | str]:
         return bleu(answers, examples.target.tolist())
