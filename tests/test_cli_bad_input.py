@@ -33,11 +33,18 @@ def test_question_that_the_model_cannot_know(question, message, run_cli, mlu_run
 
 
 @pytest.mark.parametrize(
-    "typed", [b"\xff\xfe\n", b"", b"x=1,y=2,x+y\n\n", b"x=1,y=2,x+y\r\n", b"z" * 10_000]
+    "typed", [b"\xff\xfe\n", b"\n", b"x=1,y=2,x+y\n\n", b"x=1,y=2,x+y\r\n", b"z" * 10_000]
 )
 def test_standard_input_that_the_model_cannot_know(typed, run_cli, mlu_run, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(typed)))
     assert_one_line(run_cli("predict", str(mlu_run), "-"), "cannot read .* as an expression")
+
+
+def test_no_standard_input_was_one_empty_text(run_cli, texts_run, monkeypatch):
+    for command in ("predict", "show"):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
+        outcome = run_cli(command, str(texts_run), "-")
+        assert_one_line(outcome, "'-': standard input is empty: give one text per line")
 
 
 TRAIN = ("train", "mlu", "--quiet", "--run={tmp}/new", "--data-dir={data}", *tiny_mlu.settings())

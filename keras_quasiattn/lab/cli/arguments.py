@@ -149,6 +149,8 @@ def lines_of(inputs: Iterable[str]) -> Iterable[str]:
         if text == "-":
             # As Python decodes arguments: bytes that are not UTF-8 become surrogates.
             stdin = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
+            if not stdin:
+                raise UserError("'-': standard input is empty: give one text per line")
             yield from stdin.removesuffix("\n").split("\n")
         else:
             yield text
