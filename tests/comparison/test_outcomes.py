@@ -148,6 +148,29 @@ def test_validation_data_choose_from_the_grid(tmp_path):
     assert ["gated", "trec", "learning_rate=0.2", "not", "run"] in shown
 
 
+def test_a_grid_never_got_a_choice_by_a_figure_that_no_run_has(tmp_path):
+    keys = '[[table]]\ngrid.training.learning_rate = [0.1, 0.2]\nchoose = "acuracy"\n'
+    rates = {"options": {"training.learning_rate": 0.1}}
+    records = [record("bilstm_soft", 0, 0.8, "validation", **rates)]
+    with pytest.raises(UserError) as wrong:
+        lines(tmp_path, records, FILE.replace("[[table]]\n", keys))
+    assert str(wrong.value) == (
+        "table 'one', `choose`: unknown figure 'acuracy' (did you mean 'accuracy'?): "
+        "choose from accuracy"
+    )
+
+
+def test_a_column_of_a_figure_that_no_run_has_was_left_out_silently(tmp_path):
+    figures = 'figures = { accuracy = "accuracy", F1 = "f1", recall = "recal" }'
+    text = FILE.replace('figures = { accuracy = "accuracy" }', figures)
+    lines(tmp_path, [record("bilstm_soft", 0, 0.5, f1=0.4)], text)
+    (table,) = read_experiments(tmp_path / "table.toml")
+    shown = terminal(table, Recorded(table.records)).splitlines()
+    assert shown[-1] == ("no run has this: unknown figure 'recal': choose from accuracy, f1")
+    lines(tmp_path, [], text)
+    assert "unknown" not in terminal(table, Recorded(table.records))
+
+
 @pytest.mark.parametrize("diverged", [0.1, 0.2])
 def test_a_combination_whose_run_diverged_is_not_chosen(diverged, tmp_path):
     text = FILE.replace("[[table]]\n", "[[table]]\ngrid.training.learning_rate = [0.1, 0.2]\n")

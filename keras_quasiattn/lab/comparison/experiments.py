@@ -102,6 +102,11 @@ def read_records(file: Path) -> Sequence[Record]:
     return rows
 
 
+def figures_in(record: Record) -> list[str]:
+    """Return the names of the metrics in a record."""
+    return [name for name, value in record.items() if type(value) is float]
+
+
 def by_key(records: Iterable[Record]) -> dict[Key, dict[int, Record]]:
     """Return the runs of every row by seed; for two runs with the same seed, the later one."""
     found: dict[Key, dict[int, Record]] = {}
@@ -202,6 +207,9 @@ class Table:
         has at the chosen combination, must not change the choice. The first combination wins ties.
         `failed` are combinations whose runs failed; if all did, the first is returned. None means
         that a combination has no run yet.
+
+        Raises:
+            UserError: the runs of a combination do not have the metric `choose`.
         """
         points = [point for point in self.points() if point not in failed] or self.points()[:1]
         if len(points) == 1:
@@ -209,6 +217,10 @@ class Table:
         figures = []  # of each combination, by seed
         for point in points:
             runs = self.runs_of(row.with_settings(point), "validation", found)
+            if runs and not any(self.choose in run for run in runs.values()):
+                known = {name for run in runs.values() for name in figures_in(run)}
+                wrong = UserError.unknown("figure", self.choose, known)
+                raise UserError(f"table {self.name!r}, `choose`: {wrong}")
             figures.append(
                 {seed: run[self.choose] for seed, run in runs.items() if self.choose in run}
             )

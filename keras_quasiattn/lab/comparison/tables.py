@@ -16,6 +16,7 @@ from keras_quasiattn.lab.comparison.experiments import (
     Row,
     Table,
     by_key,
+    figures_in,
     key_of,
     read_records,
 )
@@ -171,6 +172,7 @@ def terminal(table: Table, recorded: Recorded) -> str:
             table.note,
             aligned(_cells(table, lines)),
             FEW.removeprefix("\\") if few(lines) else "",
+            *_unknown(table, lines),
             *_chosen(table, lines, recorded),
         )
         if part
@@ -214,6 +216,15 @@ def _row(table: Table, line: Line, over: str) -> dict[str, str]:
         f"difference{over}, 95% interval": difference,
         "verdict": found.verdict if found else "",
     }
+
+
+def _unknown(table: Table, lines: Sequence[Line]) -> Iterator[str]:
+    """Return a line for every figure of the table that none of its runs has."""
+    runs = [run for line in lines for run in line.runs.values()]
+    known = {name for run in runs for name in figures_in(run)}
+    for figure in table.figures.values():
+        if runs and not any(figure.name in run for run in runs):
+            yield f"no run has this: {UserError.unknown('figure', figure.name, known)}"
 
 
 def _chosen(table: Table, lines: Sequence[Line], recorded: Recorded) -> Iterator[str]:
