@@ -120,6 +120,23 @@ def test_a_folder_of_another_comparison_names_what_differs(run_cli, tmp_path, mo
         assert code == 1 and f"holds a comparison with {differing}: give the same" in err
 
 
+def test_costs_of_an_earlier_call_had_its_number_of_processes_wrong(tmp_path):
+    from keras_quasiattn.lab.comparison.of_task import _Work
+
+    work = _Work.__new__(_Work)
+    work._folder, work._costs = tmp_path, {}
+    work._plan = SimpleNamespace(rows=[SimpleNamespace(name=name) for name in ("softmax", "coda")])
+    assert work._at_once() == ""
+    for row, number in zip(work._plan.rows, (2, 4), strict=True):
+        work._processes = number
+        work._keep(SimpleNamespace(kind="cost", row=row), {"step": 1.0})
+        if row.name == "softmax":
+            assert work._at_once() == "2 at once"
+    assert work._at_once() == "2 at once (softmax); 4 at once (coda)"
+    work._costs = {**json.loads((tmp_path / "costs.json").read_text()), "softmax": {"step": 1.0}}
+    assert work._at_once() == "an unknown number at once (softmax); 4 at once (coda)"
+
+
 def test_a_page_that_was_not_written_for_want_of_the_extra_was_named(
     run_cli, tmp_path, monkeypatch
 ):
@@ -157,7 +174,8 @@ def test_an_interruption_lost_the_costs_measured_before_it(few_texts, tmp_path, 
     task = tiny_texts.make(few_texts, "transformer")
     with pytest.raises(KeyboardInterrupt):
         of_task.compare_task(task, tmp_path / "compared", ["relu"], progress=False)
-    assert json.loads((tmp_path / "compared" / "costs.json").read_text()) == {"softmax": cost}
+    written = json.loads((tmp_path / "compared" / "costs.json").read_text())
+    assert written["softmax"].pop("processes") >= 1 and written == {"softmax": cost}
 
 
 def test_costs_that_could_not_be_measured_were_not_spoken_of(

@@ -200,7 +200,7 @@ class _Work:
             self._simple = {name: dict(one.figures) for name, one in result.items()}
             write_json(self._folder / _SIMPLE, self._simple)
         elif not lost:
-            self._costs[job.row.name] = result
+            self._costs[job.row.name] = {**result, "processes": float(self._processes)}
             write_json(self._folder / _COSTS, self._costs)
 
     def train(self) -> None:
@@ -272,12 +272,24 @@ class _Work:
             )
         if "error" in self._simple:
             notes.append(f"Simple methods could not be measured: {self._simple['error']}.")
-        if any(self._costs):
+        if at_once := self._at_once():
             notes.append(
                 "Costs are a mean update, a median answer to one text, and the memory of a "
-                f"training process, with {self._processes} at once."
+                f"training process, with {at_once}."
             )
         return notes
+
+    def _at_once(self) -> str:
+        """Say with how many processes the costs were measured, perhaps in several calls."""
+        measured: dict[str, list[str]] = {}
+        for row in self._plan.rows:
+            if cost := self._costs.get(row.name):
+                number = f"{cost['processes']:.0f}" if "processes" in cost else "an unknown number"
+                measured.setdefault(number, []).append(row.name)
+        if len(measured) < 2:
+            return "".join(f"{number} at once" for number in measured)
+        parts = (f"{number} at once ({', '.join(names)})" for number, names in measured.items())
+        return "; ".join(parts)
 
     def _examples(self) -> list[Any]:
         """Return heat maps of one text, with the matrices of all attentions side by side."""
