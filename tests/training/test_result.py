@@ -6,7 +6,7 @@ import pytest
 import toy_task
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.training import append_result, result_row, train
+from keras_quasiattn.lab.training import RunFolder, append_result, result_row, train
 from keras_quasiattn.lab.training.trainer import source_commit
 
 
@@ -23,6 +23,15 @@ def test_row_says_how_to_measure_again(tmp_path):
     append_result(file, row)
     append_result(file, {**row, "seed": 8})
     assert [json.loads(line)["seed"] for line in file.read_text().splitlines()] == [task.seed, 8]
+
+
+def test_a_run_without_its_history_ended_in_a_traceback(tmp_path):
+    task = toy_task.make(tmp_path)
+    folder = RunFolder.create(tmp_path / "run", task, options={"policy": "float32"})
+    for rows in ([], [{"step": 4}]):
+        folder.write_history(rows)
+        with pytest.raises(UserError, match="history.jsonl is missing or damaged: expected a row"):
+            result_row(folder, "test", {})
 
 
 def test_rows_had_no_commit(tmp_path, monkeypatch):

@@ -110,6 +110,13 @@ def test_a_config_that_lacks_an_entry_is_damaged(part, name, folder):
         RunFolder.open(folder.path)
 
 
+def test_a_config_whose_data_are_no_object_ended_in_a_traceback(folder):
+    config = json.loads((folder.path / "config.json").read_text())
+    (folder.path / "config.json").write_text(json.dumps({**config, "data": "trec"}))
+    with pytest.raises(UserError, match=r"config.json is damaged"):
+        RunFolder.open(folder.path)
+
+
 def test_newer_format(folder):
     (folder.path / "config.json").write_text(json.dumps({"format": 2}))
     with pytest.raises(

@@ -214,6 +214,8 @@ def evaluate(
     if record is not None:
         read_json_lines(record)  # rejects other files, such as a table, to which nothing is added
     folder, made = finished_run(run, data_dir)
+    if record is not None:
+        folder.finished_history()  # which the row needs
     from keras_quasiattn.lab import training
     from keras_quasiattn.lab.report.measured import Reached
     from keras_quasiattn.lab.tasks.batches import FILE

@@ -52,7 +52,8 @@ def _is_complete(config: Mapping[str, Any]) -> bool:
     task_config, options = config.get("task_config"), config.get("options")
     return (
         all(isinstance(config.get(name), str) for name in ("task", "command"))
-        and isinstance(config.get("versions"), dict)
+        and all(isinstance(config.get(name, {}), dict) for name in ("versions", "data"))
+        and "versions" in config
         and isinstance(options, dict)
         and isinstance(task_config, dict)
         and isinstance(task_config.get("options"), dict)

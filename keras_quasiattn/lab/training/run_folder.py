@@ -236,6 +236,16 @@ class RunFolder:
                 )
         return rows
 
+    def finished_history(self) -> list[dict[str, Any]]:
+        """Return the history of a finished run, whose rows a `UserError` misses."""
+        rows = self.history()
+        if not rows or not all("seconds" in row for row in rows):
+            raise UserError(
+                f"{self._history} is missing or damaged: expected a row with the seconds of each "
+                "checkpoint; restore it"
+            )
+        return rows
+
     def write_history(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Replace the history by these rows."""
         files.write_json_lines(self._history, rows)
@@ -278,7 +288,7 @@ class RunFolder:
         try:
             model = keras.saving.load_model(self.model_file, compile=False)
         except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
-            reason = str(error).splitlines()[0]
+            reason = next(iter(str(error).splitlines()), type(error).__name__)
             raise UserError(f"{self.model_file} does not load: {reason}") from error
         task.check_model(model)
         return model

@@ -192,7 +192,7 @@ def result_row(folder: RunFolder, split: str, figures: Mapping[str, Any]) -> dic
     JSON-serializable.
     """
     task_config = folder.config["task_config"]
-    history, models = folder.history(), list[str]()
+    history, models = folder.finished_history(), list[str]()
     assets = folder.manifest()
     for name in (CONFIG, folder.model_file.name):
         assets.pop(name, None)

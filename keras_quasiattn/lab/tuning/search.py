@@ -234,7 +234,7 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
                     _continue_from(shorter, run, task, self._fixed["command"])
                 with self._shown.busy(f"trial {trial.trial_id}"):
                     folder = train(task, run, **self._fixed)
-                figures.append(float(folder.metrics()["validation"][name]))
+                figures.append(_validated(folder, name))
         except FileError:
             raise
         except UserError as error:
@@ -315,6 +315,17 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
         chosen = self._values(trial.hyperparameters.values)
         values = ", ".join(f"{name} {value}" for name, value in chosen.items())
         self._shown.say(f"trial {trial.trial_id}: {text} ({values})")
+
+
+def _validated(folder: RunFolder, name: str) -> float:
+    """Return a metric of a finished run on the validation data."""
+    measured = folder.metrics().get("validation", {})
+    if name not in measured:
+        raise UserError(
+            f"{folder.path / 'metrics.json'} is missing or damaged: it has no validation {name}; "
+            "restore it"
+        )
+    return float(measured[name])
 
 
 def _continue_from(earlier: Path, run: Path, task: Task, command: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ from keras_quasiattn.files import only_process
 from keras_quasiattn.lab.tasks import get
 from keras_quasiattn.lab.training import RunFolder
 from keras_quasiattn.lab.training.config import METHODS
-from keras_quasiattn.lab.tuning.search import _AtomicOracle
+from keras_quasiattn.lab.tuning.search import _AtomicOracle, _validated
 from keras_quasiattn.tuning import search, search_space
 
 SPACE = {"training.learning_rate": [0.001, 0.003, 0.01, 0.03], "model.units": [4, 8, 16]}
@@ -182,6 +182,17 @@ def test_folds_hold_out_every_text_once(task, trainings, tmp_path):
     assert len(folds) == 4 and last < held_out[0]
     assert folder.config["task_config"]["options"]["data.validation_share"] == 0.1
     assert json.loads((tmp_path / "search/trial_0/trial.json").read_text())["score"] == 1.5
+
+
+def test_a_trial_without_its_metrics_ended_in_a_traceback(tmp_path):
+    folder = RunFolder(tmp_path, {})
+    for split in (None, "test"):
+        if split:
+            folder.write_metrics(split, {"loss": 1.0})
+        with pytest.raises(UserError, match="metrics.json is missing .* has no validation loss"):
+            _validated(folder, "loss")
+    folder.write_metrics("validation", {"loss": 0.5})
+    assert _validated(folder, "loss") == 0.5
 
 
 def test_folder_of_another_search(task, trainings, tmp_path):
