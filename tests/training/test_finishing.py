@@ -10,6 +10,7 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.training import RunFolder, finish, train
 from keras_quasiattn.lab.training.attention_summaries import read_attention
 from keras_quasiattn.lab.training.checkpoints import CheckpointCallback, Checkpoints
+from keras_quasiattn.lab.training.trainer import reopen
 
 # Two updates in a pass, without a minimum.
 SHORT = {
@@ -134,6 +135,18 @@ def test_fewer_steps_end_a_run_but_not_before_where_it_is(stop_before, tmp_path)
     train(made(tmp_path, 8), run, progress=False)
     folder = RunFolder.open(run, finished=True)
     assert [row["step"] for row in folder.history()] == [4, 8]
+
+
+def test_a_run_killed_before_a_checkpoint_was_written_had_not_trained_its_updates(tmp_path):
+    options = {"policy": "float32"}
+    folder = RunFolder.create(tmp_path / "run", made(tmp_path, 24), options=options)
+    folder.write_history([{"step": 4}, {"step": 8}])
+    folder.checkpoints.mkdir()
+    (folder.checkpoints / "step-00000004.npz").touch()
+    with pytest.raises(UserError, match="training.steps is 2, but .* has trained 4: "):
+        reopen(folder, made(tmp_path, 2, training__average_checkpoints=1))
+    reopen(folder, made(tmp_path, 6))
+    assert folder.config["earlier_steps"] == [{"steps": 24, "until_step": 4}]
 
 
 def test_a_finished_run_without_its_data_keeps_its_model(tmp_path, monkeypatch):

@@ -145,7 +145,10 @@ def _asked(task: Task) -> dict[str, int | None]:
 def reopen(folder: RunFolder, task: Task) -> None:
     """Reopen a run, whose checkpoints stay, to train up to the requested number of updates."""
     asked = _asked(task)
-    reached = max((row["step"] for row in folder.history()), default=0)
+    written = Checkpoints(folder.checkpoints, keep=1).steps()
+    # The history may be ahead of the last checkpoint if the process was killed between the two.
+    known = [row["step"] for row in folder.history()] if folder.finished else written
+    reached = max(known, default=0)
     if asked != folder.length:
         task.prepare()  # the number of updates in some passes follows from the data
         steps, passes = task.training_settings.steps, task.options.training.passes
@@ -156,7 +159,6 @@ def reopen(folder: RunFolder, task: Task) -> None:
                 f"it must be at least that, or end the run with: quasiattn finish {folder.path}"
             )
         every = task.training_settings.checkpoint_every
-        written = Checkpoints(folder.checkpoints, keep=1).steps()
         last = max(written, default=0)
         if steps > last >= every + max((one for one in written if one % every == 0), default=0):
             raise UserError(
