@@ -125,8 +125,9 @@ def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 def begin(folder: Path, name: str, asked: Mapping[str, Any], kind: str) -> None:
     """Write what the work in a new folder is, or check that an existing folder has the same work.
 
-    `asked` are its arguments, and may have a dictionary of `options`. An argument that an earlier
-    version did not write may have any value.
+    `asked` are its arguments, and may have dictionaries of `options` and of `data`, of which only
+    the `version` must be the same. An argument that an earlier version did not write may have any
+    value.
     """
     if not (folder / name).exists():
         if folder.exists() and any(not one.name.startswith(".") for one in folder.iterdir()):
@@ -136,6 +137,9 @@ def begin(folder: Path, name: str, asked: Mapping[str, Any], kind: str) -> None:
         {**about, **about.get("options", {}), "options": None}
         for about in (read_json(folder / name), json.loads(json.dumps(asked)))
     )
+    for about in (former, now):
+        if isinstance(about.get("data"), dict):
+            about["data"] = about["data"].get("version")
     differing = [
         f"{one} {former[one]!r}, not {value!r}"
         for one, value in now.items()

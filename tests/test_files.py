@@ -7,7 +7,7 @@ import pytest
 
 from keras_quasiattn import files
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.files import atomic_file, atomic_folder, write_json
+from keras_quasiattn.files import atomic_file, atomic_folder, begin, write_json
 
 
 def test_file_takes_its_place_only_when_whole(tmp_path):
@@ -122,3 +122,11 @@ def test_a_killed_export_left_a_part_of_the_servers_file_for_ever(tmp_path):
     with atomic_file(tmp_path / "models.config") as temporary:
         temporary.write_text("whole")
     assert sorted(tmp_path.iterdir()) == sorted([another, living, tmp_path / "models.config"])
+
+
+def test_a_note_on_the_data_in_other_words_is_no_other_work(tmp_path):
+    data = {"version": "a", "note": "one"}
+    begin(tmp_path / "new", "about.json", {"data": data}, "search")
+    begin(tmp_path / "new", "about.json", {"data": {**data, "note": "1"}}, "search")
+    with pytest.raises(UserError, match="holds a search with data 'a', not 'b'"):
+        begin(tmp_path / "new", "about.json", {"data": {**data, "version": "b"}}, "search")

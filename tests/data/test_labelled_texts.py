@@ -2,6 +2,7 @@ import collections
 import hashlib
 import json
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from keras_quasiattn.lab.data import (
     ranked_pairs_from_files,
     texts_from_files,
 )
+from keras_quasiattn.lab.tasks.sources import Source
 
 
 def texts(*made):
@@ -100,6 +102,18 @@ def test_held_out_texts_stay_the_same_when_others_come():
     assert len(chosen) == pytest.approx(40, abs=20)
     assert chosen == held_out(texts(*reversed(more))) & {text.encode() for text in few}
     assert chosen < held_out(texts(*few), share=0.6)
+
+
+def test_the_rows_of_the_test_split_counted_as_training_rows():
+    whole = LabelledTextSet(("a",), {"train": texts(*map(str, range(100)))}, "v")
+    options = {"test_share": 0.2, "validation_share": 0.2, "validation_fold": 0}
+    held, note = Source(read=lambda given: whole, example="").load(options, Path())
+    sizes = {name: len(split) for name, split in held.splits.items()}
+    rest = 100 - sizes["test"]
+    assert note == (
+        f"test is {sizes['test']} of 100 rows, by hash; "
+        f"validation is {sizes['validation']} of {rest} training rows, by hash"
+    )
 
 
 def test_equal_texts_stay_together():

@@ -41,12 +41,13 @@ class Source:
             notes = [f"a part: {count:,} of {self.published_rows:,} training rows"]
         if count := sum(whole.dropped.values()):
             notes.append(f"{count:,} {self.dropped} left out")
-        rows = len(whole.splits["train"])
         if (share := options.get("test_share")) and "test" not in whole.splits:
             # The test split takes the end of the hash range; the validation split its start.
+            rows = len(whole.splits["train"])
             whole = whole.with_held_out("test", 1 - share, 1.0, f"data.test_share is {share}")
             notes.append(f"test is {len(whole.splits['test']):,} of {rows:,} rows, by hash")
         if "validation" not in whole.splits:
+            rows = len(whole.splits["train"])
             whole = whole.with_validation(options["validation_share"], options["validation_fold"])
             held_out = len(whole.splits["validation"])
             notes.append(f"validation is {held_out:,} of {rows:,} training rows, by hash")
