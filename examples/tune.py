@@ -25,6 +25,8 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=3)
     parser.add_argument("--steps", type=int, default=90, help="updates of a trial; a multiple of 3")
     arguments = parser.parse_args()
+    if arguments.steps < 3:
+        parser.error(f"--steps is {arguments.steps}: it must be at least 3")
     arguments.to.mkdir(parents=True, exist_ok=True)
     table = write_table(arguments.to / "my.tsv", 240)
     settings = {

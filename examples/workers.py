@@ -37,6 +37,8 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--steps", type=int, default=40, help="updates; a multiple of 2")
     arguments = parser.parse_args()
+    if arguments.steps < 2:
+        parser.error(f"--steps is {arguments.steps}: it must be at least 2")
     arguments.to.mkdir(parents=True, exist_ok=True)
     table, run = write_table(arguments.to / "my.tsv", 240), arguments.to / "run"
     settings = {

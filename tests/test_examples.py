@@ -115,6 +115,21 @@ def test_coda_whose_parts_change_nothing_is_coda(monkeypatch):
             assert close != differs, (layer, causal)
 
 
+@pytest.mark.parametrize(("script", "least"), [("tune", 3), ("workers", 2)])
+def test_too_few_steps_were_an_error_about_another_option(
+    script, least, monkeypatch, tmp_path, capsys
+):
+    if importlib.util.find_spec(NEEDS.get(f"{script}.py", "keras")) is None:
+        pytest.skip(f"{script} needs {NEEDS[f'{script}.py']}")
+    monkeypatch.syspath_prepend(EXAMPLES)
+    few = str(least - 1)
+    monkeypatch.setattr(sys, "argv", [script, "--to", str(tmp_path / "new"), "--steps", few])
+    with pytest.raises(SystemExit):
+        importlib.import_module(script).main()
+    assert f"--steps is {few}: it must be at least {least}" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+
+
 def test_the_last_look_was_at_an_update_beyond_the_end(monkeypatch):
     monkeypatch.syspath_prepend(EXAMPLES)
     callback = importlib.import_module("learning_by_kind").RightByKind
