@@ -9,6 +9,7 @@ from keras_quasiattn.core.recording import recording
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab import tasks
 from keras_quasiattn.lab.tasks import Preset, Task, TrainingSettings
+from keras_quasiattn.lab.tasks.batches import as_bytes
 from keras_quasiattn.lab.tasks.catalogue import OPTIONS, chosen_options
 
 TRAINING = TrainingSettings(
@@ -321,3 +322,9 @@ def test_the_second_prediction_traces_nothing(name, tiny_task, monkeypatch):
     first = task.predict(model, [task.example])
     monkeypatch.setattr(keras.layers.Layer, "__call__", None)
     assert task.predict(model, [task.example]) == first
+
+
+def test_a_surrogate_that_is_no_byte_was_an_error_of_python():
+    assert as_bytes(["a\udcff"]).tolist() == [b"a\xff"]
+    with pytest.raises(UserError, match=r"unpaired surrogate, in 'x{20}\\ud800b': expected valid"):
+        as_bytes(["a", "x" * 50 + "\ud800b"])

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from keras_quasiattn.errors import UserError
+
 _BATCH = 100
 
 
@@ -18,9 +20,19 @@ def weights_of(examples: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:
 
 
 def as_bytes(texts: Sequence[str]) -> np.ndarray:
-    """Return texts as an object array of bytes; bytes that are not UTF-8 arrive as surrogates."""
+    """Return texts as an object array of bytes; bytes that are not UTF-8 arrive as surrogates.
+
+    Raises:
+        UserError: a text has another unpaired surrogate.
+    """
     array = np.empty(len(texts), object)
-    array[:] = [text.encode("utf-8", "surrogateescape") for text in texts]
+    try:
+        array[:] = [text.encode("utf-8", "surrogateescape") for text in texts]
+    except UnicodeEncodeError as error:
+        around = error.object[max(error.start - 20, 0) : error.end + 20]
+        raise UserError(
+            f"a text has an unpaired surrogate, in {around!r}: expected valid Unicode"
+        ) from None
     return array
 
 
