@@ -5,6 +5,7 @@ import errno
 import fcntl
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
@@ -110,6 +111,19 @@ def write(path: Path, content: str | bytes) -> None:
     with atomic_file(path) as temporary:
         text = content.encode("utf-8", "replace") if isinstance(content, str) else content
         temporary.write_bytes(text)
+
+
+def finite(value: Any) -> Any:
+    """Return a value with None for NaN and infinity, which JSON does not have.
+
+    >>> finite({"a": [1.5, float("nan")], "b": "nan"})
+    {'a': [1.5, None], 'b': 'nan'}
+    """
+    if isinstance(value, Mapping):
+        return {name: finite(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def write_json(path: Path, value: Any) -> None:

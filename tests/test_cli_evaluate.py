@@ -9,6 +9,7 @@ import pytest
 import tiny_texts
 from test_cli_bad_input import assert_one_line
 
+from keras_quasiattn.lab.cli.commands import _say
 from keras_quasiattn.lab.training import RunFolder
 from keras_quasiattn.metrics.intervals import bootstrap, wilson
 
@@ -92,6 +93,22 @@ def test_changed_data_were_measured_and_recorded_as_those_of_the_run(
     code, out, err = run_cli("evaluate", str(own), "--data", str(texts_data / "test.tsv"))
     assert code == 0 and re.match(f"no baselines to compare with: .* {message}", err), err
     assert "majority" not in out and "accuracy" in out
+
+
+def test_a_figure_that_overflowed_was_printed_as_no_json(run_cli, own, monkeypatch, capsys):
+    def wrong(constant):
+        raise AssertionError(constant)
+
+    figures = {"most": float("inf"), "per_class": {"a": {"f1": float("nan")}}}
+    monkeypatch.setattr(
+        "keras_quasiattn.lab.tasks.subtraction.subtraction", lambda *arguments: figures
+    )
+    code, out, _ = run_cli("evaluate", str(own), "--limit", "3", "--json")
+    found = json.loads(out, parse_constant=wrong)
+    assert code == 0 and found["most"] is None and found["per_class"] == {"a": {"f1": None}}
+    _say(RunFolder.open(own))
+    found = json.loads(capsys.readouterr().out, parse_constant=wrong)
+    assert found["test, first 3"]["most"] is None
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import click
 
 from keras_quasiattn._version import __version__
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.files import finite
 from keras_quasiattn.lab import tasks
 from keras_quasiattn.lab.cli.arguments import (
     COUNT,
@@ -171,7 +172,8 @@ def finish(run: Path, data_dir: Path, progress: bool) -> None:
 
 
 def _say(folder: "RunFolder") -> None:
-    click.echo(json.dumps({"run": str(folder.path), **folder.metrics(), **folder.noted}))
+    said = {"run": str(folder.path), **folder.metrics(), **folder.noted}
+    click.echo(json.dumps(finite(said)))
 
 
 @cli.command(

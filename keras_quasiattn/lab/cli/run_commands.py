@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.files import check_writable, read_json, read_json_lines, write_json_lines
+from keras_quasiattn.files import (
+    check_writable,
+    finite,
+    read_json,
+    read_json_lines,
+    write_json_lines,
+)
 from keras_quasiattn.lab.cli.arguments import (
     COLUMNS,
     COUNT,
@@ -256,7 +262,7 @@ def evaluate(
             if (interval := reached.interval(one, figure))
         }
         whole = {"run": str(run), "split": name, **figures, "intervals": intervals}
-        click.echo(json.dumps({**whole, **folder.noted}))
+        click.echo(json.dumps(finite({**whole, **folder.noted})))
     else:
         click.echo(_tables(reached))
     for line in made.doubts(measured.figures, baselines, name):
@@ -366,10 +372,11 @@ def predict(
     if errors is not None:
         judged = [answer for answer in answers if "right" in answer]
         wrong = [answer for answer in judged if not answer["right"]]
-        write_json_lines(errors, sorted(wrong, key=lambda one: -max(one["probabilities"])))
+        surest = sorted(wrong, key=lambda one: -max(one["probabilities"]))
+        write_json_lines(errors, map(finite, surest))
         click.echo(f"{len(wrong)} of {len(judged)} answers are wrong: see {errors}", err=True)
     for answer in answers:
-        click.echo(json.dumps(answer))
+        click.echo(json.dumps(finite(answer)))
 
 
 @cli.command(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from keras_quasiattn._version import __version__
-from keras_quasiattn.files import MANIFEST, hashes, write_json
+from keras_quasiattn.files import MANIFEST, finite, hashes, write_json
 from keras_quasiattn.lab import tasks
 from keras_quasiattn.lab.serving.quantize import Quantized
 from keras_quasiattn.lab.tasks import Task
@@ -32,7 +32,7 @@ def write_description(
     }
     for name, content in task.assets().items():
         (file.parent / name).write_bytes(content)
-    write_json(file, about)
+    write_json(file, finite(about))
     files = {str(one.relative_to(root)): one for one in sorted(root.rglob("*")) if one.is_file()}
     write_json(file.with_name(MANIFEST), hashes(files))
     # Not in the manifest, because people may edit it.
