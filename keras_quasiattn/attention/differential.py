@@ -15,6 +15,7 @@ from keras_quasiattn.core.score_bias import add_score_bias, as_score_bias
 from keras_quasiattn.core.tensors import (
     as_dtype,
     as_floats,
+    check_broadcast,
     check_features,
     compute_dtype,
     dot_products,
@@ -60,7 +61,7 @@ def differential_attention(
         output (..., T, V) in the dtype of `value`, or (output, W) with W (..., T, S).
 
     Raises:
-        ValueError: fewer than two features, or sizes that do not match.
+        ValueError: fewer than two features, sizes that do not match, or a λ of another shape.
 
     Example:
     >>> x = np.eye(2)
@@ -82,6 +83,8 @@ def differential_attention(
     second = dot_products(query[..., half:], key[..., half:], other**-0.5)
 
     def weigh(scores: Tensor, mask: Mask) -> Tensor:
+        column = (*scores.shape[:-1], 1)
+        check_broadcast(subtracted, column, "subtracted", "a column of the scores")
         others = second
         if bias is not None:
             others = add_score_bias(second, as_score_bias(bias, second.shape), mask)

@@ -14,7 +14,7 @@ from keras_quasiattn.attention.sparsemax import sparse_weights
 from keras_quasiattn.core.arguments import check, check_number, is_number
 from keras_quasiattn.core.backend import maximum
 from keras_quasiattn.core.masks import Mask, as_boolean_mask, masked_softmax
-from keras_quasiattn.core.tensors import as_dtype, compute_dtype
+from keras_quasiattn.core.tensors import as_dtype, check_broadcast, compute_dtype
 
 Tensor = Any
 LEAST_ALPHA = 1.01  # below it, powers of 1/(α − 1) are too steep for float32
@@ -50,7 +50,7 @@ def entmax(
         p (..., S), float64 if `scores` is, otherwise float32.
 
     Raises:
-        ValueError: a float mask, one of another shape, or an α out of range.
+        ValueError: a float mask, a mask or an α of another shape, or an α out of range.
 
     Example:
     >>> for alpha in (1, 1.5, 2):
@@ -72,6 +72,7 @@ def entmax(
             return masked_softmax(scores, mask)
         up_to_two = alpha <= 2
     else:
+        check_broadcast(alpha, (*scores.shape[:-1], 1), "alpha", "a column of the scores")
         alpha = as_dtype(alpha, scores.dtype)
         least = as_dtype(LEAST_ALPHA, scores.dtype)
         alpha = ops.clip(alpha, LEAST_ALPHA, 2.0) if up_to_two else maximum(alpha, least)
@@ -107,7 +108,7 @@ def entmax_attention(
         output (..., T, V) in the dtype of `value`, or (output, W) with W (..., T, S).
 
     Raises:
-        ValueError: an α out of range.
+        ValueError: an α out of range or of another shape.
 
     Example:
     >>> query, key = np.ones((1, 1)), np.array([[2.0], [1.0], [-1.0]])

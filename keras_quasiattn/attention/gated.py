@@ -28,6 +28,7 @@ from keras_quasiattn.core.recording import record
 from keras_quasiattn.core.score_bias import hide_where_infinite
 from keras_quasiattn.core.tensors import (
     as_dtype,
+    check_broadcast_together,
     check_choice,
     compute_dtype,
     in_training_call,
@@ -105,7 +106,7 @@ def gated_softmax(scores: Tensor, gates: Tensor, mask: Tensor | None = None) -> 
         weights (..., T), float64 if both inputs are, otherwise float32.
 
     Raises:
-        ValueError: a float mask, or one of another shape.
+        ValueError: a float mask, or gates or a mask of another shape.
 
     Example:
     >>> weights = gated_softmax(
@@ -117,6 +118,7 @@ def gated_softmax(scores: Tensor, gates: Tensor, mask: Tensor | None = None) -> 
     Source: Xue et al. 2019, eqs. 2 and 9.
     """
     scores, gates = ops.convert_to_tensor(scores), ops.convert_to_tensor(gates)
+    check_broadcast_together(gates, scores, "gates", "scores")
     dtype = compute_dtype(scores, gates)
     gates = ops.cast(gates, dtype)
     is_open = ops.logical_not(ops.less_equal(gates, 0))  # a gate of NaN stays
@@ -146,7 +148,7 @@ def hard_gates(
         boolean gates, in the shape to which `probability` and `mask` broadcast.
 
     Raises:
-        ValueError: a float mask.
+        ValueError: a float mask, or a mask or a threshold of another shape.
 
     Example:
     >>> np.asarray(hard_gates(np.array([[0.9, 0.6, 0.1], [0.1, 0.3, 0.2]]))).tolist()
@@ -158,6 +160,9 @@ def hard_gates(
     probability = ops.convert_to_tensor(probability)
     dtype = compute_dtype(probability)
     probability, mask = ops.cast(probability, dtype), as_boolean_mask(mask, "mask")
+    check_broadcast_together(threshold, probability, "threshold", "probability")
+    if mask is not None:
+        check_broadcast_together(mask, probability, "mask", "probability")
     # NaN opens its gate: the row must become NaN, not silently lose the key.
     gates = ops.logical_not(ops.less(probability, as_dtype(threshold, dtype)))
     if mask is not None:

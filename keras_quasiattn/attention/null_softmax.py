@@ -11,7 +11,7 @@ from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.core.arguments import check_number
 from keras_quasiattn.core.backend import maximum
 from keras_quasiattn.core.masks import Mask, largest, zero_masked
-from keras_quasiattn.core.tensors import as_dtype
+from keras_quasiattn.core.tensors import as_dtype, check_broadcast
 
 Tensor = Any
 
@@ -44,6 +44,9 @@ def null_softmax_attention(
 
     Returns:
         output (..., T, V) in the dtype of `value`, or (output, W) with W (..., T, S).
+
+    Raises:
+        ValueError: a `null_score` of another shape.
 
     Example:
     >>> query, key = np.ones((1, 1)), np.zeros((3, 1))
@@ -78,7 +81,9 @@ class NullSoftmax(ScoreAttention):
 
     def weights(self, scores: Tensor, mask: Mask, learned: dict[str, Any]) -> Tensor:
         """Return the softmax of each row, with the null in its denominator."""
-        null = as_dtype(learned.get("null_score", self.null_score), scores.dtype)
+        null = learned.get("null_score", self.null_score)
+        check_broadcast(null, (*scores.shape[:-1], 1), "null_score", "a column of the scores")
+        null = as_dtype(null, scores.dtype)
         lowest = -3.4e38  # about the lowest float32
         if mask is not None:
             scores = ops.where(mask, scores, ops.cast(lowest, scores.dtype))

@@ -7,6 +7,7 @@ from contextvars import ContextVar
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 Tensor = Any
@@ -102,16 +103,31 @@ def are_few(axes: Sequence[tuple[Tensor, int]], limit: int) -> bool:
 def check_broadcast(x: Tensor, shape: Sequence[Any], name: str, of: str) -> None:
     """Raise a `ValueError` naming `name` unless `x` broadcasts to `shape` (None: any length).
 
-    `of` completes "the shape of …" in the message.
+    `x` may be a number. `of` completes "the shape of …" in the message.
     """
-    own = tuple(x.shape)
-    axes = zip(reversed(own), reversed(tuple(shape)), strict=False)
-    known = [pair for pair in axes if all(isinstance(length, int) for length in pair)]
-    if len(own) > len(shape) or any(one not in (1, length) for one, length in known):
+    own = tuple(np.shape(x))
+    pairs = _known_lengths(own, shape)
+    if len(own) > len(shape) or any(one not in (1, length) for one, length in pairs):
         raise ValueError(
             f"`{name}` must broadcast to {tuple(shape)}, the shape of {of}. "
             f"Received: {name}.shape={own}"
         )
+
+
+def check_broadcast_together(x: Tensor, y: Tensor, x_name: str, y_name: str) -> None:
+    """Raise a `ValueError` naming both unless `x`, which may be a number, and `y` broadcast."""
+    own, other = tuple(np.shape(x)), tuple(y.shape)
+    if any(1 not in pair and pair[0] != pair[1] for pair in _known_lengths(own, other)):
+        raise ValueError(
+            f"`{x_name}` must broadcast against `{y_name}`. "
+            f"Received: {x_name}.shape={own} and {y_name}.shape={other}"
+        )
+
+
+def _known_lengths(own: Sequence[Any], other: Sequence[Any]) -> list[tuple[int, int]]:
+    """Return the lengths of each axis that both shapes have and know, from the last axis on."""
+    axes = zip(reversed(tuple(own)), reversed(tuple(other)), strict=False)
+    return [pair for pair in axes if all(isinstance(length, int) for length in pair)]
 
 
 def as_floats(x: Tensor) -> Tensor:

@@ -90,6 +90,46 @@ def test_masks_of_another_shape_were_left_to_the_backend(op, arguments, wrong):
 
 
 @pytest.mark.parametrize(
+    "op,arguments,option,rows",
+    [
+        (ops.null_softmax_attention, (X, X, X), "null_score", "(2, 5, 1)"),
+        (ops.differential_attention, (X, X, X), "subtracted", "(2, 5, 1)"),
+        (ops.entmax_attention, (X, X, X), "alpha", "(2, 5, 1)"),
+        (ops.entmax, (X[..., 0],), "alpha", "(2, 1)"),
+        (ops.coda_attention, (X, X, X), "alpha", "(None, 5, 5)"),
+        (ops.coda_attention, (X, X, X), "beta", "(None, 5, 5)"),
+        (ops.coda_pair, (X, X), "alpha", "(None, 5, 5)"),
+        (ops.coda_pair, (X, X), "beta", "(None, 5, 5)"),
+    ],
+)
+def test_a_number_for_each_query_of_another_shape_was_taken_or_left_to_the_backend(
+    op, arguments, option, rows
+):
+    for shape in ((6,), (2, 6, 1), (3, 1, 1, 1)) + (((5,),) if rows.endswith(" 1)") else ()):
+        if op is ops.entmax and shape == (2, 6, 1):
+            continue
+        message = re.escape(f"`{option}` must broadcast to {rows}, ") + ".*Received: "
+        with pytest.raises(ValueError, match=message + re.escape(f"{option}.shape={shape}")):
+            op(*arguments, **{option: np.full(shape, 1.5, "float32")})
+
+
+@pytest.mark.parametrize(
+    "op,wrong,of",
+    [
+        (ops.hard_gates, {"mask": KEYS}, "probability"),
+        (ops.hard_gates, {"mask": np.ones((3, 2, 6), bool)}, "probability"),
+        (ops.hard_gates, {"threshold": np.ones((2, 6), "float32")}, "probability"),
+        (ops.gated_softmax, {"gates": KEYS}, "scores"),
+    ],
+)
+def test_gates_of_another_shape_were_left_to_the_backend(op, wrong, of):
+    ((name, value),) = wrong.items()
+    message = f"`{name}` must broadcast against `{of}`. Received: {name}.shape={value.shape} and "
+    with pytest.raises(ValueError, match=re.escape(message + f"{of}.shape=(2, 5)")):
+        op(X[..., 0], **wrong)
+
+
+@pytest.mark.parametrize(
     "option", ["similarity", "gate", "gate_range", "implementation", "center_similarity"]
 )
 def test_unknown_options(option):

@@ -27,6 +27,7 @@ from keras_quasiattn.core.randomness import drop_weights
 from keras_quasiattn.core.score_bias import as_score_bias, check_not_low, with_hidden_pairs
 from keras_quasiattn.core.tensors import (
     as_floats,
+    check_broadcast,
     check_choice,
     check_dropout,
     check_features,
@@ -121,9 +122,9 @@ def coda_attention(
 
     Raises:
         ValueError: an unknown option, an implementation that is not available here or cannot return
-            scores or add a bias, a float mask, a bias without floats or too low, a mask or bias of
-            another shape, a rank below 2, lengths or feature counts that do not match, or dropout
-            without a seed.
+            scores or add a bias, a float mask, a bias without floats or too low, a mask, bias or
+            factor of another shape, a rank below 2, lengths or feature counts that do not match, or
+            dropout without a seed.
 
     Example:
     >>> x = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
@@ -138,8 +139,7 @@ def coda_attention(
     check_features(query, key, "query", "key")
     check_lengths(key, value)
     check_dropout(dropout, dropout_seed)
-    leading = (None,) * (max(len(query.shape), len(key.shape)) - 2)
-    shape = (*leading, query.shape[-2], key.shape[-2])
+    shape = _scores_shape(query, key, alpha=alpha, beta=beta)
     mask = as_boolean_mask(mask, "mask", shape)
     if bias is not None:
         bias = as_score_bias(bias, shape)
@@ -220,7 +220,8 @@ def coda_pair(
 
     Raises:
         ValueError: an unknown option, an implementation that is not available here or cannot return
-            scores, a float mask, a rank below 2, or lengths or feature counts that do not match.
+            scores, a float mask, a mask or factor of another shape, a rank below 2, or lengths or
+            feature counts that do not match.
 
     Example:
     >>> a_out, b_out = coda_pair(np.ones((2, 3, 4), "float32"), np.ones((2, 5, 4), "float32"))
@@ -238,6 +239,7 @@ def coda_pair(
     )
     check_features(a, b, "a", "b")
     check_features(distance_a, distance_b, "distance_a", "distance_b")
+    _scores_shape(a, b, alpha=alpha, beta=beta)
     pairs = Pairs(
         a,
         b,
@@ -253,6 +255,15 @@ def coda_pair(
         return _sums(
             pairs, value_b, value_a, return_scores=return_scores, implementation=implementation
         )
+
+
+def _scores_shape(query: Tensor, key: Tensor, **factors: float | Tensor) -> tuple[Any, ...]:
+    """Return the shape of the scores, None for leading axes; check that the factors fit it."""
+    leading = (None,) * (max(len(query.shape), len(key.shape)) - 2)
+    shape = (*leading, query.shape[-2], key.shape[-2])
+    for name, value in factors.items():
+        check_broadcast(value, shape, name, "the scores")
+    return shape
 
 
 def _sums(
