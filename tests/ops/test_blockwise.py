@@ -13,6 +13,8 @@ import pytest
 from tools import CODA_IMPLEMENTATIONS, run_with_gradients, to_numpy
 
 from keras_quasiattn import ops
+from keras_quasiattn.attention.coda import blockwise
+from keras_quasiattn.attention.coda.tiles import tiled_sums
 from keras_quasiattn.core.tiling import KEYS_PER_TILE
 
 TENSORFLOW = keras.backend.backend() == "tensorflow"
@@ -94,6 +96,19 @@ def test_dropout_drops_the_same_weights(implementation):
     kept, _ = both(inputs, implementation, beta=0.1)
     dropped, _ = both(inputs, implementation, beta=0.1, dropout=0.4, dropout_seed=seed)
     assert np.abs(kept[0] - dropped[0]).max() > 0.1
+
+
+def test_the_pass_for_a_mean_computed_the_pattern_of_a_dropout_that_it_does_not_have(monkeypatch):
+    seen = []
+
+    def recorded(weights, tensors):
+        seen.append((weights.dropout, weights.dropout_keys is not None))
+        return tiled_sums(weights, tensors)
+
+    monkeypatch.setattr(blockwise, "tiled_sums", recorded)
+    x, options = normals(2, 9, 5), {"dropout": 0.4, "dropout_seed": np.array([3, -7], "int32")}
+    ops.coda_attention(x, x, x, gate_range="centered", implementation="blockwise", **options)
+    assert seen == [(0.0, False), (0.4, True)]
 
 
 @pytest.mark.parametrize("implementation", FAST)

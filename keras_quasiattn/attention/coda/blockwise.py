@@ -158,7 +158,7 @@ def _offsets(
 
     def mean(rule: WeightRule, *names: str) -> Tensor:
         needed = {name: tensors[name] for name in (*names, "beta") if name in tensors}
-        alone = dataclasses.replace(weights, rule=rule, dropout=0.0)
+        alone = dataclasses.replace(weights, rule=rule, dropout=0.0, dropout_keys=None)
         total = sums(alone, {**needed, "value": ones})[0]  # (B, T, 1)
         if per_query:
             return total / ops.maximum(count, ops.cast(1, dtype))
