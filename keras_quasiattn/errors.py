@@ -39,6 +39,15 @@ class UserError(Exception):
             raise cls.unknown(kind, name, known)
 
 
+def first_line(error: BaseException) -> str:
+    r"""Return the first line of the message, or the name of the class if there is no message.
+
+    >>> first_line(ValueError("too long\nby 3")), first_line(TypeError())
+    ('too long', 'TypeError')
+    """
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 class FileError(UserError):
     """A file could not be read or written: the disk is full, say, or a permission is missing.
 

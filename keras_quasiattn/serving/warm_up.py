@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_quasiattn.errors import UserError
+from keras_quasiattn.errors import UserError, first_line
 
 # Where TensorFlow Serving looks for warm-up requests.
 WARM_UP: Final = Path("assets.extra") / "tf_serving_warmup_requests"
@@ -76,7 +76,7 @@ def read_warm_up(folder: Path) -> list[RecordedRequest]:
             )
             records.append(RecordedRequest(signature, inputs, answer))
     except (tf.errors.DataLossError, DecodeError, TypeError, ValueError) as error:
-        raise UserError(f"{file} is damaged: {str(error).splitlines()[0]}") from error
+        raise UserError(f"{file} is damaged: {first_line(error)}") from error
     if not all(record.inputs and record.answer for record in records) or not records:
         raise UserError(
             f"{file} has no recorded request, or one without an answer: export the run again"

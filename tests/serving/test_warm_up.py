@@ -67,6 +67,16 @@ def test_damaged_file(content, tmp_path):
         read_warm_up(tmp_path)
 
 
+def test_damage_whose_error_has_no_message_was_an_index_error(tmp_path, monkeypatch):
+    def fail(_):
+        raise TypeError
+
+    write_warm_up(tmp_path, "mine", RECORDS)
+    monkeypatch.setattr(tf, "make_ndarray", fail)
+    with pytest.raises(UserError, match="tf_serving_warmup_requests is damaged: TypeError"):
+        read_warm_up(tmp_path)
+
+
 def test_requests_without_an_answer(tmp_path):
     write_warm_up(tmp_path, "mine", [RECORDS[0]._replace(answer={})])
     with pytest.raises(UserError, match="has no recorded request, or one without an answer"):

@@ -13,7 +13,7 @@ import requests
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
-from keras_quasiattn.errors import FileError, UserError
+from keras_quasiattn.errors import FileError, UserError, first_line
 from keras_quasiattn.files import LOCK, locked
 
 _SECONDS = 5.0
@@ -50,9 +50,9 @@ def prepare(
             with contextlib.redirect_stdout(io.StringIO()):
                 builder.download_and_prepare()
     except requests.RequestException as error:  # a kind of OSError
-        raise UserError(f"cannot download {builder.name}: {str(error).splitlines()[0]}") from error
+        raise UserError(f"cannot download {builder.name}: {first_line(error)}") from error
     except (OSError, tf.errors.OpError) as error:
-        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        reason = getattr(error, "strerror", None) or first_line(error)
         raise FileError(f"cannot write the data to {data_dir}: {reason}") from error
     return builder
 

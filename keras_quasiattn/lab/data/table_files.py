@@ -14,7 +14,7 @@ from typing import IO, Any, Literal, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_quasiattn.errors import FileError, UserError
+from keras_quasiattn.errors import FileError, UserError, first_line
 from keras_quasiattn.extras import require
 from keras_quasiattn.files import write
 from keras_quasiattn.lab.text import open_text
@@ -238,8 +238,7 @@ def _parquet_rows(wanted: _Wanted) -> Iterator[tuple[int, dict[str, Any]]]:
     except UnicodeDecodeError as error:
         raise UserError(f"{wanted.file}: a text is not UTF-8: {error.reason}") from None
     except (pyarrow.ArrowException, OSError) as error:
-        reason = str(error).splitlines()[0]
-        raise UserError(f"{wanted.file} is not a Parquet file: {reason}") from None
+        raise UserError(f"{wanted.file} is not a Parquet file: {first_line(error)}") from None
 
 
 def _sheet_fields(file: Path) -> _Fields:

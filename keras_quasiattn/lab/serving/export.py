@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from keras_quasiattn.attention.base import Attention
 from keras_quasiattn.attention.gated import gates_uncounted
-from keras_quasiattn.errors import FileError, UserError
+from keras_quasiattn.errors import FileError, UserError, first_line
 from keras_quasiattn.files import atomic_folder
 from keras_quasiattn.lab.serving.description import write_description
 from keras_quasiattn.lab.serving.quantize import Quantized
@@ -105,7 +105,7 @@ def export(
             write_description(folder, task, temporary, temporary / ABOUT, quantized, **about)
     except tf.errors.OpError as error:  # a full disk, for example
         # Before and after the reason are the names of a kernel, of a temporary file and of an op.
-        reason = str(error).splitlines()[0].rpartition("; ")[2].partition(" [Op:")[0]
+        reason = first_line(error).rpartition("; ")[2].partition(" [Op:")[0]
         raise FileError(f"cannot write {final}: {reason}") from error
     add_model(Path(target), name)
     return final

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_quasiattn.errors import UserError
+from keras_quasiattn.errors import UserError, first_line
 from keras_quasiattn.files import MANIFEST, check_hashes, read_json
 from keras_quasiattn.lab.tasks.batches import as_bytes, plain
 from keras_quasiattn.lab.tasks.pairs import split_input
@@ -56,7 +56,7 @@ class ExportedModel:
         try:
             self._signature = tf.saved_model.load(str(path)).signatures["serving_default"]
         except (OSError, KeyError, tf.errors.OpError) as error:
-            raise UserError(f"{path} does not load: {str(error).splitlines()[0]}") from error
+            raise UserError(f"{path} does not load: {first_line(error)}") from error
         self.about = read_json(path / ABOUT)
 
     def __call__(self, inputs: Sequence[str]) -> list[dict[str, Any]]:

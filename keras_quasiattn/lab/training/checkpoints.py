@@ -14,7 +14,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_quasiattn.errors import FileError, UserError
+from keras_quasiattn.errors import FileError, UserError, first_line
 from keras_quasiattn.files import atomic_file
 from keras_quasiattn.lab.tasks import TrainingSettings
 from keras_quasiattn.lab.training.run_folder import RunFolder
@@ -306,5 +306,5 @@ class Curves:
         try:
             yield
         except tf.errors.OpError as error:
-            reason = error.message.strip().splitlines()[0].rpartition("}} ")[2]
+            reason = first_line(error).rpartition("}} ")[2]
             raise FileError(f"cannot write {self._folder}: {reason}") from error

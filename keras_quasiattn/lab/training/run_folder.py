@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from keras_quasiattn import files
 from keras_quasiattn._version import __version__
-from keras_quasiattn.errors import FileError, UserError
+from keras_quasiattn.errors import FileError, UserError, first_line
 from keras_quasiattn.lab import tasks
 from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.training.config import (
@@ -288,8 +288,7 @@ class RunFolder:
         try:
             model = keras.saving.load_model(self.model_file, compile=False)
         except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
-            reason = next(iter(str(error).splitlines()), type(error).__name__)
-            raise UserError(f"{self.model_file} does not load: {reason}") from error
+            raise UserError(f"{self.model_file} does not load: {first_line(error)}") from error
         task.check_model(model)
         return model
 
