@@ -109,7 +109,8 @@ class MacroF1(Configured, keras.metrics.Metric):
         labels = ops.cast(y_true, "float32")
         if len(labels.shape) != 2 or labels.shape[1] not in (None, self.classes):
             raise ValueError(
-                f"y_true must have shape (B, {self.classes}), one-hot; got {tuple(labels.shape)}"
+                f"`y_true` must have shape (B, {self.classes}), one-hot. "
+                f"Received: y_true.shape={tuple(labels.shape)}"
             )
         answers = ops.one_hot(ops.argmax(y_pred, axis=-1), self.classes, dtype="float32")
         weights = ops.ones(ops.shape(labels)[:1]) if sample_weight is None else sample_weight

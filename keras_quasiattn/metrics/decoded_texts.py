@@ -133,7 +133,9 @@ def scores_by_question(
     """
     _check_lengths(predictions=predictions, references=references)
     if not all(references):
-        raise ValueError("references must have at least one answer for every question; got []")
+        raise ValueError(
+            "`references` must have at least one answer for every question. Received an empty list"
+        )
 
     def best(score: Callable[[str, str], float]) -> list[float]:
         return [
@@ -223,5 +225,6 @@ def _check_lengths(**lists: Sized) -> None:
     one, other = (len(values) for values in lists.values())
     if one != other or one == 0:
         raise ValueError(
-            f"{' and '.join(lists)} must have the same length, at least 1; got {one} and {other}"
+            f"{' and '.join(f'`{name}`' for name in lists)} must have the same length, at least 1. "
+            f"Received lengths: {one} and {other}"
         )

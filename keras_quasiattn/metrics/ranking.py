@@ -6,7 +6,9 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_quasiattn.core.arguments import check
 from keras_quasiattn.core.configured import Configured
+from keras_quasiattn.core.tensors import check_choice
 
 QUESTIONS = ("positive", "both")
 _TIES = ("worst", "best")
@@ -61,11 +63,9 @@ class RankingMetric(Configured, keras.metrics.Metric):
         name: str | None = None,
         dtype: Any = None,
     ) -> None:
-        if capacity < 1:
-            raise ValueError(f"capacity must be at least 1; got {capacity}")
-        for argument, value, known in (("questions", questions, QUESTIONS), ("ties", ties, _TIES)):
-            if value not in known:
-                raise ValueError(f"{argument} must be one of {', '.join(known)}; got {value!r}")
+        check(capacity >= 1, capacity, "capacity", "at least 1")
+        check_choice(questions, QUESTIONS, "questions")
+        check_choice(ties, _TIES, "ties")
         super().__init__(name=name or self.default_name, dtype=dtype)
         self.capacity, self.questions, self.ties = capacity, questions, ties
         # Two extra slots: the first takes ignored examples, the second those beyond the capacity.
@@ -77,15 +77,19 @@ class RankingMetric(Configured, keras.metrics.Metric):
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         """Store the scores of one batch."""
         if sample_weight is not None:
-            raise ValueError("sample_weight must be None: rankings have no weights")
+            raise ValueError("`sample_weight` must be None: rankings have no weights")
         y_true, y_pred = ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)
         if len(y_true.shape) != 2 or y_true.shape[1] != 3:
             raise ValueError(
-                f"y_true must have shape (B, 3) (label, question, number); got {y_true.shape}"
+                "`y_true` must have shape (B, 3) (label, question, number). "
+                f"Received: y_true.shape={tuple(y_true.shape)}"
             )
         rank = len(y_pred.shape)
         if rank not in (1, 2) or (rank == 2 and y_pred.shape[1] not in (1, 2)):
-            raise ValueError(f"y_pred must have shape (B,), (B, 1) or (B, 2); got {y_pred.shape}")
+            raise ValueError(
+                "`y_pred` must have shape (B,), (B, 1) or (B, 2). "
+                f"Received: y_pred.shape={tuple(y_pred.shape)}"
+            )
         y_true, score = ops.cast(y_true, "int32"), ops.cast(y_pred, "float32")
         if len(score.shape) == 2:
             score = score[:, 0] if score.shape[1] == 1 else score[:, 1] - score[:, 0]
@@ -259,8 +263,7 @@ class RecallAtK(RankingMetric):
         name: str | None = None,
         dtype: Any = None,
     ) -> None:
-        if k < 1:
-            raise ValueError(f"k must be at least 1; got {k}")
+        check(k >= 1, k, "k", "at least 1")
         name = name or f"recall_at_{k}"
         super().__init__(capacity=capacity, questions=questions, ties=ties, name=name, dtype=dtype)
         self.k = k

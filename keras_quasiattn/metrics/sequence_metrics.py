@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_quasiattn.core.arguments import check
 from keras_quasiattn.core.configured import Configured
 
 
@@ -59,8 +60,8 @@ class SequenceAccuracy(Configured, keras.metrics.Metric):
         y_true, y_pred = ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)
         if len(y_true.shape) != 2 or len(y_pred.shape) != 3:
             raise ValueError(
-                "y_true must have shape (B, T) and y_pred (B, T, V); "
-                f"got {y_true.shape} and {y_pred.shape}"
+                "`y_true` must have shape (B, T) and `y_pred` (B, T, V). Received: "
+                f"y_true.shape={tuple(y_true.shape)} and y_pred.shape={tuple(y_pred.shape)}"
             )
         y_true = ops.cast(y_true, "int32")
         counts = y_true != self.pad_id  # (B, T)
@@ -75,8 +76,8 @@ class SequenceAccuracy(Configured, keras.metrics.Metric):
                 counts = ops.logical_and(counts, ops.cast(sample_weight, "bool"))
             else:
                 raise ValueError(
-                    "sample_weight must have shape (B, T), (B,) or (B, 1); "
-                    f"got {sample_weight.shape}"
+                    "`sample_weight` must have shape (B, T), (B,) or (B, 1). "
+                    f"Received: sample_weight.shape={tuple(sample_weight.shape)}"
                 )
         # Not `ops.argmax`: on TensorFlow it first rewrites negative zeros, which takes six more
         # tensors of the logits' size.
@@ -139,7 +140,8 @@ class SequencePerplexity(Configured, keras.metrics.Metric):
             sample_weight = ops.cast(sample_weight, "bool")
             if len(sample_weight.shape) != 2:
                 raise ValueError(
-                    f"sample_weight must have shape (B, T); got {tuple(sample_weight.shape)}"
+                    "`sample_weight` must have shape (B, T). "
+                    f"Received: sample_weight.shape={tuple(sample_weight.shape)}"
                 )
             counts = ops.logical_and(counts, sample_weight)
         of_target = ops.take_along_axis(logits, ops.expand_dims(y_true, -1), axis=-1)
@@ -169,8 +171,7 @@ def perplexity(negative_log_likelihood: float, tokens: int) -> float:
     >>> round(perplexity(3 * math.log(10), 3), 6)
     10.0
     """
-    if tokens < 1:
-        raise ValueError(f"tokens must be at least 1; got {tokens}")
+    check(tokens >= 1, tokens, "tokens", "at least 1")
     try:
         return math.exp(negative_log_likelihood / tokens)
     except OverflowError:

@@ -32,7 +32,7 @@ class SpanMetric(Configured, keras.metrics.Metric):
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         """Add the spans of one batch."""
         if sample_weight is not None:
-            raise ValueError("sample_weight must be None: spans have no weights")
+            raise ValueError("`sample_weight` must be None: spans have no weights")
         y_true, y_pred = ops.cast(y_true, "int32"), ops.convert_to_tensor(y_pred)
         first, last, _ = best_spans(y_pred[..., 0], y_pred[..., 1], self.longest)
         counts = ops.cast(y_true[:, 2], "float32")

@@ -131,10 +131,12 @@ def test_each_program_runs_on_its_own_tests():
 @pytest.mark.parametrize("score", [exact_match, answer_scores, bleu, program_accuracy])
 @pytest.mark.parametrize("pair", [([], []), (["a"], []), (["a"], ["a", "b"])])
 def test_unlike_lists_are_refused(score, pair):
-    with pytest.raises(ValueError, match=f"must .* got {len(pair[0])} and {len(pair[1])}"):
+    with pytest.raises(
+        ValueError, match=f"must .* Received lengths: {len(pair[0])} and {len(pair[1])}"
+    ):
         score(*pair)
 
 
 def test_a_question_without_a_right_answer_is_refused():
-    with pytest.raises(ValueError, match="references must have at least one answer"):
+    with pytest.raises(ValueError, match="`references` must have at least one answer"):
         answer_scores(["a"], [[]])

@@ -192,16 +192,19 @@ def test_config_round_trip(name):
 @pytest.mark.parametrize(
     ("make", "complaint"),
     [
-        (lambda: MeanAveragePrecision(capacity=0), "capacity must be at least 1; got 0"),
+        (
+            lambda: MeanAveragePrecision(capacity=0),
+            "`capacity` must be at least 1. Received: capacity=0",
+        ),
         (
             lambda: MeanReciprocalRank(capacity=1, ties="file"),
-            "ties must be one of worst, best; got 'file'",
+            "`ties` must be one of 'worst', 'best'. Received: ties='file'",
         ),
         (
             lambda: MeanReciprocalRank(capacity=1, questions="all"),
-            "questions must be one of positive, both",
+            "`questions` must be one of 'positive', 'both'",
         ),
-        (lambda: RecallAtK(0, capacity=1), "k must be at least 1; got 0"),
+        (lambda: RecallAtK(0, capacity=1), "`k` must be at least 1. Received: k=0"),
     ],
 )
 def test_wrong_arguments_are_named(make, complaint):
@@ -212,9 +215,9 @@ def test_wrong_arguments_are_named(make, complaint):
 @pytest.mark.parametrize(
     ("arrays", "complaint"),
     [
-        ((np.ones((2, 2)), np.ones(2)), r"y_true must have shape \(B, 3\).*2, 2"),
-        ((np.ones((2, 3)), np.ones((2, 3))), r"y_pred must have shape .*2, 3"),
-        ((np.ones((2, 3)), np.ones(2), np.ones(2)), "sample_weight must be None"),
+        ((np.ones((2, 2)), np.ones(2)), r"`y_true` must have shape \(B, 3\).*2, 2"),
+        ((np.ones((2, 3)), np.ones((2, 3))), r"`y_pred` must have shape .*2, 3"),
+        ((np.ones((2, 3)), np.ones(2), np.ones(2)), "`sample_weight` must be None"),
     ],
 )
 def test_wrong_shapes_are_named(arrays, complaint):

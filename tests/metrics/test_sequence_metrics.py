@@ -101,8 +101,8 @@ def test_config_round_trip():
 @pytest.mark.parametrize(
     ("shapes", "complaint"),
     [
-        (((3,), (3, 7), None), r"y_true must have shape \(B, T\) and y_pred \(B, T, V\)"),
-        (((3, 4), (3, 4, 7), (3, 4, 1)), r"sample_weight must have shape .*3, 4, 1"),
+        (((3,), (3, 7), None), r"`y_true` must have shape \(B, T\) and `y_pred` \(B, T, V\)"),
+        (((3, 4), (3, 4, 7), (3, 4, 1)), r"`sample_weight` must have shape .*3, 4, 1"),
     ],
 )
 def test_wrong_ranks_are_named(shapes, complaint):
@@ -112,7 +112,7 @@ def test_wrong_ranks_are_named(shapes, complaint):
 
 
 def test_weights_of_sequences_were_taken_for_those_of_positions():
-    with pytest.raises(ValueError, match=r"sample_weight must have shape \(B, T\); got \(4,\)"):
+    with pytest.raises(ValueError, match=r"`sample_weight` must have shape \(B, T\)\. .*=\(4,\)"):
         SequencePerplexity().update_state(np.ones((4, 4)), np.ones((4, 4, 7)), np.ones(4))
 
 
@@ -128,7 +128,7 @@ def test_a_hopeless_model_is_infinite_and_a_broken_one_no_number():
 
 @pytest.mark.parametrize("tokens", [0, -1])
 def test_no_tokens_are_refused(tokens):
-    with pytest.raises(ValueError, match=f"tokens must be at least 1; got {tokens}"):
+    with pytest.raises(ValueError, match=f"`tokens` must be at least 1. Received: tokens={tokens}"):
         perplexity(1.0, tokens)
 
 
