@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_quasiattn.core.arguments import check, check_positive_integer
@@ -149,12 +150,15 @@ class MixtureClassifier(EmbeddingModel):
         return {"logits": logits, "posterior": posterior}
 
     def call(
-        self, inputs: dict[str, Tensor], training: bool | None = None, mask: Any = None
+        self,
+        inputs: dict[str, Tensor] | Sequence[Tensor],
+        training: bool | None = None,
+        mask: Any = None,
     ) -> Any:
         """Return the mixture's log-probabilities; see the class."""
         if not training or self._arguments["objective"] == "exact":
             return super().call(inputs, training=training, mask=mask)
-        components = self.component_log_probabilities(**inputs, training=training)
+        components = self.component_log_probabilities(*_pair(inputs), training=training)
         return {"mixture": _mixture(components), "components": components}
 
     def compute_loss(
@@ -171,10 +175,10 @@ class MixtureClassifier(EmbeddingModel):
         if isinstance(y_pred, dict):
             components = y_pred["components"]
         else:
-            components = self.component_log_probabilities(**x, training=True)
+            components = self.component_log_probabilities(*_pair(x), training=True)
         rows = self._rows(y)
         costs = self.losses  # of the components' layers, such as that of open gates
-        pair, masks = self._embedded(**x)
+        pair, masks = self._embedded(*_pair(x))
         # (B, K): log q(c | y, a, b).
         logits = self._inference(pair, context=rows, mask=masks, training=True)
         log_posterior = ops.log_softmax(logits, axis=-1)
@@ -207,6 +211,19 @@ class MixtureClassifier(EmbeddingModel):
         if len(labels.shape) == 2 and labels.shape[-1] == classes:
             return ops.cast(labels, "float32")
         return ops.one_hot(ops.cast(ops.reshape(labels, (-1,)), "int32"), classes, dtype="float32")
+
+
+def _pair(inputs: Any) -> list[Tensor]:
+    """Return the ids of both texts from a dict, or from a list as a functional model takes it."""
+    if isinstance(inputs, dict) and set(inputs) == {"first", "second"}:
+        return [inputs["first"], inputs["second"]]
+    if isinstance(inputs, (list, tuple)) and len(inputs) == 2:
+        return list(inputs)
+    shapes = keras.tree.map_structure(lambda x: tuple(np.shape(x)), inputs)
+    raise ValueError(
+        '`inputs` must be {"first": ids (B, T), "second": ids (B, S)}, or a list of both. '
+        f"Received tensors of these shapes: {shapes}"
+    )
 
 
 def _mixture(components: Tensor) -> Tensor:

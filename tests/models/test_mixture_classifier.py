@@ -1,3 +1,5 @@
+import re
+
 import keras
 import numpy as np
 import pytest
@@ -41,6 +43,22 @@ def test_the_answer_is_the_mean_of_the_components_and_their_loss_the_exact_objec
     model.compile("sgd", LOSS)
     marginal = np.log(np.exp(likelihood(model)).mean(1))
     np.testing.assert_allclose(loss_in_training(model), -marginal.mean(), atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["mixture", "elbo"])
+def test_a_list_of_texts_was_a_type_error_in_training_with_a_bound(kind):
+    model, named = make(kind), pair()
+    model.compile("sgd", LOSS)
+    expected = loss_in_training(model)
+    for inputs in (list(named.values()), tuple(named.values())):
+        np.testing.assert_allclose(loss_in_training(model, inputs=inputs), expected, rtol=1e-5)
+
+
+def test_wrong_inputs_were_a_type_error_in_training_with_a_bound():
+    model, shape = make("elbo"), re.escape(str(FIRST.shape))
+    for wrong in ({"first": FIRST}, {"first": FIRST, "other": SECOND}, [FIRST], FIRST):
+        with pytest.raises(ValueError, match='`inputs` must be {"first": ids .*' + shape):
+            model.call(wrong, training=True)
 
 
 def test_posterior_is_bayes_rule():
