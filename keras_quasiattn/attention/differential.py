@@ -10,7 +10,8 @@ from keras import ops
 from keras_quasiattn.attention.base import Attention, dot_product_attention, register_attention
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.core.arguments import check_positive_integer
-from keras_quasiattn.core.masks import Mask, masked_softmax
+from keras_quasiattn.core.backend import maximum
+from keras_quasiattn.core.masks import Mask, largest, masked_softmax
 from keras_quasiattn.core.score_bias import add_score_bias, as_score_bias
 from keras_quasiattn.core.tensors import (
     as_dtype,
@@ -113,9 +114,13 @@ def differential_attention(
 
 def _normalized(x: Tensor) -> Tensor:
     """Return x / √(mean of x² over the last axis + ε); zeros stay zeros, with finite gradients."""
+    # Divided first by its largest number, if that is above 1: squares of large numbers overflow.
+    size = ops.stop_gradient(ops.expand_dims(largest(ops.abs(x), -1, 1.0), -1))
+    size = maximum(size, as_dtype(1.0, x.dtype))
+    x = x / size
     # Not ops.mean: on JAX and PyTorch it rounds float64 to float32.
     mean = ops.sum(ops.square(x), axis=-1, keepdims=True) / x.shape[-1]
-    return x / ops.sqrt(mean + 1e-5)
+    return x / ops.sqrt(mean + 1e-5 / size / size)
 
 
 @dataclasses.dataclass

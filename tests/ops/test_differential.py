@@ -90,6 +90,21 @@ def test_the_blocks_of_a_model_know_their_depth_and_others_do_not():
         assert [block.get_config()["attention_options"] for block in blocks] == expected
 
 
+def test_large_outputs_were_normalized_to_zero():
+    query, key, value = (np.random.default_rng(n).normal(size=(5, 4)) for n in range(3))
+    small, large = (
+        to_numpy(
+            ops.differential_attention(
+                *(x.astype("float32") for x in (query, key, factor * value)),
+                subtracted=0.5,
+                output_scale=0.8,
+            )
+        )
+        for factor in (1e4, 1e25)
+    )
+    np.testing.assert_allclose(large, small, rtol=1e-5)
+
+
 def test_it_needs_two_features():
     x = np.zeros((2, 3, 1))
     with pytest.raises(ValueError, match="`query` must have at least 2 features"):
