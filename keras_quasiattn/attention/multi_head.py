@@ -20,7 +20,7 @@ from keras_quasiattn.core.arguments import (
     check_rate,
     is_number,
 )
-from keras_quasiattn.core.configured import QuantizedParts
+from keras_quasiattn.core.configured import QuantizedParts, clone_initializer
 from keras_quasiattn.core.masks import (
     Mask,
     as_boolean_mask,
@@ -319,7 +319,9 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
             output_shape=(*(None,) * (kept - 1), *sizes),
             activation=activation,
             bias_axes=outputs if self._use_bias else None,
-            kernel_initializer=ProjectionInitializer(self._kernel_initializer.clone(), inputs),
+            kernel_initializer=ProjectionInitializer(
+                clone_initializer(self._kernel_initializer), inputs
+            ),
             **self._projection_arguments,
             dtype=self.dtype_policy,
             name=name,
@@ -334,7 +336,7 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
         """Add a weight (H, …) from which scores are computed, float32 under 16-bit policies."""
         return self.add_weight(
             shape,
-            ProjectionInitializer(self._kernel_initializer.clone(), 1),
+            ProjectionInitializer(clone_initializer(self._kernel_initializer), 1),
             regularizer=self._projection_arguments["kernel_regularizer"],
             constraint=self._projection_arguments["kernel_constraint"],
             autocast=False,

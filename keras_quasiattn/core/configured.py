@@ -100,6 +100,14 @@ def _serialized(value: Any) -> Any:
     return keras.activations.serialize(value) if callable(value) else value
 
 
+def clone_initializer(initializer: Any) -> Any:
+    """Return a copy that draws other numbers, or a plain function as it is.
+
+    An initializer object without a seed returns the same values at every call.
+    """
+    return initializer.clone() if hasattr(initializer, "clone") else initializer
+
+
 class ConfiguredLayer(Configured, QuantizedParts, keras.layers.Layer):
     """Base class of layers that accept masks."""
 

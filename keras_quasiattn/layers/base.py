@@ -6,7 +6,7 @@ import keras
 
 from keras_quasiattn.attention.multi_head import ProjectionInitializer
 from keras_quasiattn.core.arguments import call_arguments, check_positive_integer
-from keras_quasiattn.core.configured import ConfiguredLayer
+from keras_quasiattn.core.configured import ConfiguredLayer, clone_initializer
 from keras_quasiattn.core.masks import (
     Mask,
     as_boolean_mask,
@@ -96,7 +96,9 @@ class PairAttention(ConfiguredLayer):
 
     def add_score_kernel(self, shape: tuple[int, ...], name: str) -> Any:
         """Add a weight (D, …) used to compute scores; both stay float32 under 16-bit policies."""
-        initializer = ProjectionInitializer(self.kernel_initializer.clone(), input_axes=1)
+        initializer = ProjectionInitializer(
+            clone_initializer(self.kernel_initializer), input_axes=1
+        )
         return self.add_weight(shape, initializer, autocast=False, name=name)
 
     def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:

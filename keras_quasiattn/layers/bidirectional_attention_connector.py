@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_quasiattn.attention.softmax import alignment_pair, softmax_attention
 from keras_quasiattn.core.arguments import check_positive_integer
+from keras_quasiattn.core.configured import clone_initializer
 from keras_quasiattn.core.masks import zero_padding
 from keras_quasiattn.core.tensors import as_dtype, check_choice, project
 from keras_quasiattn.layers.base import Mask, PairAttention, Shape, check_pair
@@ -87,9 +88,11 @@ class BidirectionalAttentionConnector(PairAttention):
         """Create W₁, W₂ and the weights of the factorization machines."""
         check_pair(inputs_shape)
         width: int = inputs_shape[0][-1]  # type: ignore[assignment]
-        clone = self.kernel_initializer.clone
+        initializer = self.kernel_initializer
         self._kernels = [
-            self.add_weight((width, width), clone(), name=f"projection_{number}")
+            self.add_weight(
+                (width, width), clone_initializer(initializer), name=f"projection_{number}"
+            )
             for number in range(2)
         ]
         self._machines = [
@@ -97,7 +100,7 @@ class BidirectionalAttentionConnector(PairAttention):
                 self,
                 2 * width if operator == "concatenation" else width,
                 self.factors,
-                self.factors_initializer.clone(),
+                clone_initializer(self.factors_initializer),
                 f"{kind}{operator}_",
             )
             for kind in (("", "intra_") if self.use_intra else ("",))

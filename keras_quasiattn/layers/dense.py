@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_quasiattn.core.arguments import check_activation, check_positive_integer, check_rate
 from keras_quasiattn.core.backend import tanh
-from keras_quasiattn.core.configured import ConfiguredLayer
+from keras_quasiattn.core.configured import ConfiguredLayer, clone_initializer
 from keras_quasiattn.core.tensors import project
 
 Tensor = Any
@@ -47,7 +47,7 @@ def make_dense(
     """
     initializer = getattr(layer, "kernel_initializer", None)
     if initializer is not None and "kernel_initializer" not in options:
-        options["kernel_initializer"] = initializer.clone()
+        options["kernel_initializer"] = clone_initializer(initializer)
     dense = Dense(units, **{"dtype": layer.dtype_policy, "name": name, **options})
     dense.build(shape)
     return dense

@@ -1,11 +1,13 @@
 """Predict where an answer span starts and ends, by attention to the passage."""
 
+import functools
 from typing import Any
 
 import keras
 
 from keras_quasiattn.attention.softmax import attend
 from keras_quasiattn.core.arguments import check_positive_integer, check_sequence
+from keras_quasiattn.core.configured import clone_initializer
 from keras_quasiattn.core.masks import sequence_mask, zero_padding
 from keras_quasiattn.core.tensors import project
 from keras_quasiattn.layers.base import Mask, PairAttention, SequenceLayer, Shape, check_pair
@@ -65,7 +67,7 @@ class AttentiveSpanPointer(PairAttention):
         """Create the kernels and score vectors of the tanh layers, and the GRU cell."""
         check_pair(inputs_shape, same_features=False)
         passage, question = (shape[-1] for shape in inputs_shape)
-        clone = self.kernel_initializer.clone
+        clone = functools.partial(clone_initializer, self.kernel_initializer)
         widths = {"question_kernel": question, "passage_kernel": passage, "state_kernel": question}
         self._kernels = {
             name: self.add_weight((width, self.units), clone(), name=name)

@@ -15,7 +15,7 @@ from keras_quasiattn.core.arguments import (
     check_positive_integer,
     check_sequence,
 )
-from keras_quasiattn.core.configured import ConfiguredLayer
+from keras_quasiattn.core.configured import ConfiguredLayer, clone_initializer
 from keras_quasiattn.core.masks import on_finite_rows
 from keras_quasiattn.layers.dense import LayerNormalization
 from keras_quasiattn.layers.feed_forward import FeedForward
@@ -105,7 +105,7 @@ class AttentionChoice:
             "key_dim": self.key_dim or width // num_heads,
             "dropout": dropout,
             "use_bias": False,
-            "kernel_initializer": kernel_initializer.clone(),
+            "kernel_initializer": clone_initializer(kernel_initializer),
             "dtype": dtype,
             **self.options,
             "name": name,

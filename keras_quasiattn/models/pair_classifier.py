@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_quasiattn.core.arguments import check_positive_integer, check_rate
-from keras_quasiattn.core.configured import QuantizedParts
+from keras_quasiattn.core.configured import QuantizedParts, clone_initializer
 from keras_quasiattn.core.tensors import check_choice
 from keras_quasiattn.layers import DecomposableAttention, IntraSentenceAttention, MaskedPooling
 from keras_quasiattn.layers.dense import Dense, DenseStack
@@ -215,7 +215,7 @@ class PairNetwork(QuantizedParts, keras.layers.Layer):
 
     def _make(self, kind: Any, name: str, *arguments: Any, **options: Any) -> Any:
         # Every layer gets a clone, because a shared initializer without a seed repeats its numbers.
-        options = {"kernel_initializer": self.kernel_initializer.clone(), **options}
+        options = {"kernel_initializer": clone_initializer(self.kernel_initializer), **options}
         return layer_maker(self.dtype_policy)(kind, name, *arguments, **options)
 
     def build(self, inputs_shape: list[Shape], context_shape: Shape | None = None) -> None:

@@ -1,8 +1,13 @@
 import keras
 import numpy as np
+import pytest
+from tools import to_numpy
 
+from keras_quasiattn import layers
 from keras_quasiattn.attention.multi_head import ProjectionInitializer
 from keras_quasiattn.layers import MultiHeadCoDA
+
+X = np.ones((2, 5, 8), "float32")
 
 
 def test_projections_start_at_the_scale_of_a_dense_layer():
@@ -24,6 +29,28 @@ def test_output_projection_counts_all_heads_as_inputs():
     bound = (6 / (3 * 7 + 11)) ** 0.5
     largest = np.abs(keras.ops.convert_to_numpy(layer.output_dense.kernel)).max()
     assert 0.9 * bound < largest <= bound
+
+
+@keras.saving.register_keras_serializable("tests")
+def quarters(shape, dtype=None):
+    return keras.ops.full(shape, 0.25, dtype)
+
+
+@pytest.mark.parametrize(
+    "kind,arguments,inputs",
+    [
+        (layers.MultiHeadGated, {"num_heads": 2, "key_dim": 4}, [X, X]),
+        (layers.TransformerEncoder, {"intermediate_dim": 8, "num_heads": 2}, [X]),
+        (layers.DecomposableAttention, {"units": 3, "attention": "conflict"}, [[X, X]]),
+        (layers.BidirectionalAttentionConnector, {}, [[X, X]]),
+        (layers.AttentiveSpanPointer, {"units": 3}, [[X, X]]),
+    ],
+)
+def test_a_plain_function_as_initializer_had_no_clone(kind, arguments, inputs):
+    layer = kind(**arguments, kernel_initializer=quarters)
+    for one in (layer, kind.from_config(layer.get_config())):
+        one(*inputs)
+        assert any((to_numpy(weight) == 0.25).all() for weight in one.trainable_weights)
 
 
 def test_config_round_trip():
