@@ -231,9 +231,10 @@ class Gates(QuantizedParts, keras.layers.Layer):
     loss, averaged over the rows that see T > 0 positions, and reports it and the density as metrics
     whose names begin with `metric_prefix`.
 
-    Logits are (..., S), or (..., 1, S) with a mask of query-key pairs. In training the gates are
-    float32 in (0, 1), of that shape. Otherwise they are boolean, broadcast against the mask, and
-    closed where it is False.
+    Logits are (..., S), or (..., 1, S) with a mask of query-key pairs. With
+    `queries` (..., Q, features), a row of logits and mask that is the same for all Q counts Q
+    times. In training the gates are float32 in (0, 1), of the shape of the logits. Otherwise they
+    are boolean, broadcast against the mask, and closed where it is False.
     """
 
     def __init__(
@@ -266,13 +267,17 @@ class Gates(QuantizedParts, keras.layers.Layer):
             )
 
     def call(
-        self, logits: Tensor, mask: Tensor | None = None, training: bool | None = None
+        self,
+        logits: Tensor,
+        mask: Tensor | None = None,
+        training: bool | None = None,
+        queries: Tensor | None = None,
     ) -> Tensor:
         """Draw the gates."""
         logits = ops.cast(logits, "float64" if self.compute_dtype == "float64" else "float32")
         gates = self._soft(logits) if training else self._hard(logits, mask)
         if training is not None and _is_counting.get():
-            self._update_cost_and_metrics(gates, mask)
+            self._update_cost_and_metrics(gates, mask, queries)
         return gates
 
     def _soft(self, logits: Tensor) -> Tensor:
@@ -296,14 +301,16 @@ class Gates(QuantizedParts, keras.layers.Layer):
             threshold = uniform_noise(self.seed_generator.next(), ops.shape(logits))[..., 0]
         return hard_gates(ops.sigmoid(logits), threshold, mask)
 
-    def _update_cost_and_metrics(self, gates: Tensor, mask: Mask) -> None:
+    def _update_cost_and_metrics(self, gates: Tensor, mask: Mask, queries: Tensor | None) -> None:
         """Add the cost to the loss and update the metrics."""
         visible = ops.ones_like(gates, dtype="bool")
         if mask is not None:
             visible = ops.logical_and(visible, mask)
         gates = zero_masked(ops.cast(gates, "float32"), visible)
         visible = ops.cast(visible, "float32")
-        lengths = ops.sum(visible, axis=-1)  # (...): T of each row
+        # (..., Q): repeats what is the same for all queries.
+        each = 1.0 if queries is None else ops.ones_like(queries[..., 0], dtype="float32")
+        lengths = each * ops.sum(visible, axis=-1)  # (...): T of each row
         shares = ops.sum(gates, axis=-1) / ops.maximum(lengths, 1.0)  # (...)
         rows = ops.sum(ops.cast(lengths > 0, "float32"))  # a scalar, as all below
         cost = self.options.open_gate_cost * ops.sum(shares) / ops.maximum(rows, 1.0)
@@ -311,7 +318,8 @@ class Gates(QuantizedParts, keras.layers.Layer):
             self.add_loss(ops.cast(cost, keras.config.floatx()))  # as Keras' losses
         if keras.backend.backend() != "jax":
             total = ops.sum(lengths)
-            density = ops.sum(ops.cast(gates >= 0.5, "float32")) / ops.maximum(total, 1.0)
+            opened = each * ops.sum(ops.cast(gates >= 0.5, "float32"), axis=-1)
+            density = ops.sum(opened) / ops.maximum(total, 1.0)
             self.density.update_state(density, sample_weight=total)
             self.cost.update_state(cost, sample_weight=rows)
 
@@ -366,7 +374,7 @@ class Gated(GateOptions, ScoreAttention):
         # Keras passes `training` on, but not in a `stateless_call`. None would overrule it.
         trains = {"training": True} if in_training_call() else {}
         # Soft gates: (B, ..., N, 1, S). Binary gates include the mask and replace it below.
-        gates = self.gates(ops.expand_dims(logits, -2), mask=mask, **trains)
+        gates = self.gates(ops.expand_dims(logits, -2), mask=mask, queries=query, **trains)
         are_binary = keras.backend.standardize_dtype(gates.dtype) == "bool"
         scored = options.get("return_scores", False)
         attend = for_any_length(super().attend, query, key, return_scores=scored)

@@ -45,6 +45,21 @@ def test_an_answer_of_an_export_was_counted_behind_a_dropout():
     assert model.losses
 
 
+def test_a_batch_without_a_mask_counted_as_one_query():
+    layer = MultiHeadGated(2, 3, open_gate_cost=0.5)
+    x, found = normal(B, T, D), []
+    for mask in (None, np.ones((B, T, T), bool)):
+        for metric in layer.gates.metrics:
+            metric.reset_state()
+        layer(x, x, attention_mask=mask, training=False)
+        found.append([float(metric.count) for metric in layer.gates.metrics])
+    assert found[0] == found[1]
+    no_queries = MultiHeadGated(2, 3, open_gate_cost=0.5)
+    no_queries(x[:, :0], x, training=False)
+    assert arrays(no_queries.losses) == [0]
+    assert all(float(metric.count) == 0 for metric in no_queries.gates.metrics)
+
+
 def test_multi_head_cost_and_metrics():
     layer = MultiHeadGated(2, 3, open_gate_cost=0.5, name="heads", seed=1)
     x = normal(B, T, D)
