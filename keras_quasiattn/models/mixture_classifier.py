@@ -213,12 +213,12 @@ class MixtureClassifier(EmbeddingModel):
         return ops.one_hot(ops.cast(ops.reshape(labels, (-1,)), "int32"), classes, dtype="float32")
 
 
-def _pair(inputs: Any) -> list[Tensor]:
+def _pair(inputs: Any) -> tuple[Tensor, Tensor]:
     """Return the ids of both texts from a dict, or from a list as a functional model takes it."""
     if isinstance(inputs, dict) and set(inputs) == {"first", "second"}:
-        return [inputs["first"], inputs["second"]]
+        return inputs["first"], inputs["second"]
     if isinstance(inputs, (list, tuple)) and len(inputs) == 2:
-        return list(inputs)
+        return inputs[0], inputs[1]
     shapes = keras.tree.map_structure(lambda x: tuple(np.shape(x)), inputs)
     raise ValueError(
         '`inputs` must be {"first": ids (B, T), "second": ids (B, S)}, or a list of both. '
