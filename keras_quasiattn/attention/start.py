@@ -83,8 +83,8 @@ class Start(QuantizedParts, keras.layers.Layer):
     `own` is the multi-head layer; the other attention has the name `attention`, with `options`. An
     unknown attention or `form` is a `ValueError`. `amount` is f (N, 1, 1), or s; `is_finished` says
     whether the layer's own attention has replaced the other one. It is read when a function is
-    traced; so when it changes, the functions of `models` are traced again: of the models that a
-    callback trains, and of those that were called with it.
+    traced; so when it changes, the functions of `models` are traced again. These are the models
+    that a callback trains, and those that called the layer once it was True.
     """
 
     def __init__(

@@ -51,7 +51,7 @@ def test_a_killed_comparison_goes_on_and_grows(run_cli, few_texts, tmp_path):
     (blocked / "mine.txt").write_text("not a run")
     code, said, error = run_cli(*words, "sigmoid")
     assert code == 1 and "1 failed: " in said and "best run: " in said
-    assert "1 runs failed; sigmoid, seed 1: " in error and "holds other files" in error
+    assert "1 run failed; sigmoid, seed 1: " in error and "holds other files" in error
     assert read_records(file)[: len(begun)] == begun  # nothing is measured twice
     (blocked / "mine.txt").unlink()
 

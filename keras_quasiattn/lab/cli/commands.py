@@ -2,7 +2,7 @@
 
 import functools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -281,9 +281,15 @@ def compare_files(
         if table.records not in recorded:
             recorded[table.records] = Recorded(table.records)
         click.echo(terminal(table, recorded[table.records]) + "\n")
-    if failed:
-        name, why = next(iter(failed.items()))
-        raise UserError(f"{len(failed)} runs failed; {name}: {why}")
+    _refuse_failed(failed)
+
+
+def _refuse_failed(errors: Mapping[str, str]) -> None:
+    """Raise a `UserError` that counts failed runs and names the first, unless there are none."""
+    if errors:
+        name, why = next(iter(errors.items()))
+        runs = "1 run" if len(errors) == 1 else f"{len(errors)} runs"
+        raise UserError(f"{runs} failed; {name}: {why}")
 
 
 class CompareCommand(TaskCommand):
@@ -390,7 +396,10 @@ def compare(
     page = folder / "comparison.html"
     missing = "none; a page needs pip install 'keras-quasiattn[report]'"
     click.echo(f"\npage: {page if page.is_file() else missing}\nbest run: {folder / 'best'}")
-    failed = [(one.name, *error) for one in comparison.entries for error in one.errors.items()]
-    if failed:
-        name, seed, why = failed[0]
-        raise UserError(f"{len(failed)} runs failed; {name}, seed {seed}: {why}")
+    _refuse_failed(
+        {
+            f"{entry.name}, seed {seed}": why
+            for entry in comparison.entries
+            for seed, why in entry.errors.items()
+        }
+    )
