@@ -71,8 +71,10 @@ def page(
         block=block,
         groups=groups,
         weighed=any(text["tokens"] for one in columns for text in one["texts"]),
-        lead=[_section(one) for one in lead],
-        sections=[_section(one) for one in sections],
+        lead=lead,
+        sections=sections,
+        image=_image,
+        line_of=line_of,
         style=_resource("page.css"),
         script=script,
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
@@ -163,24 +165,6 @@ def summary(answer: Mapping[str, Any]) -> str:
     if "scores" in answer:
         return "scores " + ", ".join(f"{score:.3f}" for score in answer["scores"])
     return str(answer.get("answer", ""))
-
-
-def _section(section: Section) -> dict[str, Any]:
-    figures = [
-        {sheet: _image(svg) for sheet, svg in (("light", one.light), ("dark", one.dark))}
-        | {"alt": one.description, "caption": one.caption}
-        for one in section.figures
-    ]
-    return {
-        "title": section.title,
-        "text": section.text,
-        "figures": figures,
-        "legend": [{"name": name, **line_of(number)} for number, name in enumerate(section.legend)],
-        "table": [
-            [one if isinstance(one, Cell) else Cell(one) for one in row] for row in section.table
-        ],
-        "parts": [_section(part) for part in section.parts],
-    }
 
 
 def _image(svg: bytes) -> str:
