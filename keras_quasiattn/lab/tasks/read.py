@@ -55,17 +55,9 @@ class Words(NamedTuple):
     starts: tf.RaggedTensor
     ends: tf.RaggedTensor
 
-    def cut(self, length: int) -> "Words":
-        """Return the first `length` words of every text."""
-        return Words(*(part[:, :length] for part in self))
-
     def counts(self) -> tf.Tensor:
         """Return the number of words in each text, int32 (texts,)."""
         return tf.cast(self.tokens.row_lengths(), tf.int32)
-
-    def beginnings(self) -> "Windows":
-        """Return the window of each text that starts at its first word."""
-        return Windows(tf.range(self.tokens.nrows(tf.int32)), tf.zeros_like(self.counts()))
 
 
 class Windows(NamedTuple):
@@ -88,9 +80,7 @@ def all_windows(counts: tf.Tensor, size: int, stride: int) -> Windows:
     behind = tf.maximum(counts - size, 0)
     numbers = tf.where(counts > 0, 1 - (-behind // stride), 0)  # (texts,): windows of each
     none = tf.reduce_sum(numbers) == 0
-    numbers = tf.concat(
-        [tf.where(none, tf.ones_like(numbers[:1]), numbers[:1]), numbers[1:]], axis=0
-    )
+    numbers = tf.where(none & (tf.range(tf.size(numbers)) == 0), 1, numbers)
     rows = tf.repeat(tf.range(tf.size(numbers)), numbers)  # (W,)
     before = tf.cumsum(numbers, exclusive=True)
     return Windows(rows, (tf.range(tf.size(rows)) - tf.gather(before, rows)) * stride)
@@ -145,9 +135,7 @@ def read_windows(
     (w, P, 2); `of` (texts,) holds the question of each passage.
     """
     count = tf.size(windows.rows)
-    length = tf.maximum(
-        tf.minimum(tf.reduce_max(tf.concat([words.counts(), [1]], axis=0)), size), 1
-    )
+    length = tf.minimum(tf.reduce_max(tf.concat([words.counts(), [1]], axis=0)), size)
     steps = -(-count // _TOGETHER)
 
     def step(number: tf.Tensor, found: Any) -> tuple[tf.Tensor, Any]:
@@ -359,10 +347,8 @@ class Read(VocabularyTask):
 
     def _question_words(self, questions: tf.Tensor) -> tf.Tensor:
         """Return the first `data.question_length` words (B, Q), padded with ""; Q is at least 1."""
-        words = split_words(self.tokenizer, questions).cut(self.options.data["question_length"])
-        multiple = self.options.data["length_multiple"]
-        longest = tf.reduce_max(tf.concat([words.counts(), [1]], axis=0))
-        return words_in(words, words.beginnings(), -(-longest // multiple) * multiple)
+        words = self.tokenizer.split(questions)[:, : self.options.data["question_length"]]
+        return self.tokenizer.pad(words, self.options.data["length_multiple"])[0]
 
     def _inputs(self, passage: tf.Tensor, question: tf.Tensor) -> dict[str, tf.Tensor]:
         model = self.options.model
@@ -375,9 +361,8 @@ class Read(VocabularyTask):
         pairs = [split_input(text, _NAMES, more=True) for text in texts]
         columns = [tf.constant(as_bytes([pair[n] for pair in pairs]).tolist()) for n in (0, 1)]
         question = self._question_words(columns[0])
-        words = split_words(self.tokenizer, columns[1]).cut(self.options.data["max_length"])
-        longest = tf.maximum(tf.reduce_max(words.counts()), 1)
-        passage = words_in(words, words.beginnings(), longest)
+        words = self.tokenizer.split(columns[1])[:, : self.options.data["max_length"]]
+        passage = self.tokenizer.pad(words)[0]
         inputs = {name: value.numpy() for name, value in self._inputs(passage, question).items()}
         tokens = {
             side: plain_tokens(tf.RaggedTensor.from_tensor(found, padding=""))

@@ -228,16 +228,9 @@ class VocabularyTokenizer(abc.ABC):
     def pad(self, tokens: tf.RaggedTensor, length_multiple: int = 1) -> tuple[tf.Tensor, tf.Tensor]:
         """Return tokens, padded with "", and their ids, padded like those of `tokenize`: (B, L)."""
         longest = tf.reduce_max(tf.concat([[1], tf.cast(tokens.row_lengths(), tf.int32)], axis=0))
-        length = -(-longest // length_multiple) * length_multiple
-        return _filled(tokens, "", length), _filled(self.ids(tokens), self.pad_id, length)
-
-
-def _filled(rows: tf.RaggedTensor, value: str | int, length: tf.Tensor) -> tf.Tensor:
-    """Pad rows with `value` to (B, length); `length` is known only at run time."""
-    dense = rows.to_tensor(value)
-    shape = [tf.shape(dense)[0], length - tf.shape(dense)[1]]
-    missing = tf.fill(shape, tf.constant(value, dense.dtype))
-    return tf.concat([dense, missing], axis=1)
+        shape = tf.stack([-1, -(-longest // length_multiple) * length_multiple])
+        ids = self.ids(tokens).to_tensor(self.pad_id, shape=shape)
+        return tokens.to_tensor("", shape=shape), ids
 
 
 class WordTokenizer(VocabularyTokenizer):
