@@ -10,9 +10,9 @@ from keras_quasiattn.lab.training.replicas import ReplicaLossScaleOptimizer
 
 def build(path, **overrides):
     model = toy_task.make(path, **overrides).build_model()
-    optimizer = ReplicaLossScaleOptimizer(keras.optimizers.Adam())
-    optimizer.build(model.trainable_variables)
-    return model, optimizer
+    model.compile(ReplicaLossScaleOptimizer(keras.optimizers.Adam()))
+    model.optimizer.build(model.trainable_variables)
+    return model
 
 
 def fill(variables, value):
@@ -22,8 +22,8 @@ def fill(variables, value):
 
 def test_every_variable_comes_back(tmp_path):
     """Weights, moving means, the states of seed generators, slots, counts and the loss scale."""
-    model, optimizer = build(tmp_path)
-    everything = [*model.variables, *optimizer.variables]
+    model = build(tmp_path)
+    everything = [*model.variables, *model.optimizer.variables]
     names = " ".join(variable.path for variable in everything)
     for part in (
         *("seed_generator_state", "moving_variance", "momentum", "iteration", "dynamic_scale"),
@@ -32,26 +32,26 @@ def test_every_variable_comes_back(tmp_path):
     fill(everything, 3)
     before = [variable.numpy() for variable in everything]
     checkpoints = Checkpoints(tmp_path, keep=2)
-    checkpoints.save(10, model, optimizer)
+    checkpoints.save(10, model)
     fill(everything, 50)
-    checkpoints.restore(10, model, optimizer)
+    checkpoints.restore(10, model)
     for variable, value in zip(everything, before, strict=True):
         np.testing.assert_array_equal(variable.numpy(), value, err_msg=variable.path)
 
 
 def test_only_the_last_are_kept(tmp_path):
-    model, optimizer = build(tmp_path)
+    model = build(tmp_path)
     checkpoints = Checkpoints(tmp_path, keep=2)
     for step in (5, 10, 100_000_000):
-        checkpoints.save(step, model, optimizer)
+        checkpoints.save(step, model)
     assert checkpoints.steps() == [10, 100_000_000]
 
 
 def test_checkpoint_of_another_model_is_refused(tmp_path):
     checkpoints = Checkpoints(tmp_path, keep=1)
-    checkpoints.save(5, *build(tmp_path))
+    checkpoints.save(5, build(tmp_path))
     with pytest.raises(UserError, match=r"step-00000005.npz does not fit the model"):
-        checkpoints.restore(5, *build(tmp_path, model__width=4))
+        checkpoints.restore(5, build(tmp_path, model__width=4))
 
 
 def test_missing_checkpoint_is_named(tmp_path):
@@ -61,13 +61,13 @@ def test_missing_checkpoint_is_named(tmp_path):
 
 def test_average_is_taken_in_float64(tmp_path):
     """In float32, the small last addend would be lost next to the first."""
-    model, optimizer = build(tmp_path)
+    model = build(tmp_path)
     checkpoints = Checkpoints(tmp_path, keep=3)
     values = {1: 2.0**24, 2: 1.0, 3: 1.0}
     for step, value in values.items():
         for variable in model.trainable_variables:
             variable.assign(np.full(variable.shape, value))
-        checkpoints.save(step, model, optimizer)
+        checkpoints.save(step, model)
     expected = np.float32(sum(values.values()) / 3)
     assert expected != np.float32(2.0**24 / 3)
     for array, variable in zip(

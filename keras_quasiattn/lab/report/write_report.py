@@ -28,7 +28,7 @@ from keras_quasiattn.lab.tasks.measured import Judged
 from keras_quasiattn.lab.tasks.preset import SPLITS
 from keras_quasiattn.lab.training import RunFolder
 from keras_quasiattn.lab.training.attention_summaries import read_attention
-from keras_quasiattn.lab.training.checkpoints import Checkpoints, assign
+from keras_quasiattn.lab.training.checkpoints import Checkpoints
 from keras_quasiattn.lab.training.config import flat
 from keras_quasiattn.report.attention_figures import AttentionFigures, shares
 from keras_quasiattn.report.figures import (
@@ -210,11 +210,9 @@ def _example(
 def _from_checkpoints(folder: RunFolder, model: keras.Model, inputs: Any) -> list[dict[str, Any]]:
     """Measure the saved checkpoints of a run without records; the model keeps the last weights."""
     figures, checkpoints = AttentionFigures(model, inputs), Checkpoints(folder.checkpoints, keep=0)
-    groups = {"trainable": model.trainable_variables, "state": model.non_trainable_variables}
     rows: list[dict[str, Any]] = []
     for step in checkpoints.steps():
-        for group, variables in groups.items():
-            assign(variables, checkpoints.read(step, group), checkpoints.file(step))
+        checkpoints.restore(step, model)
         rows.append({"step": step, **figures.measure()})
     return rows
 

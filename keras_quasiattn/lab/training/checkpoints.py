@@ -114,7 +114,6 @@ class Checkpoints:
         self,
         step: int,
         model: keras.Model,
-        optimizer: keras.optimizers.Optimizer,
         kept: Collection[int | None] = (),
         since: int | None = None,
     ) -> None:
@@ -125,7 +124,7 @@ class Checkpoints:
         """
         arrays = {
             f"{group}/{number}": variable.numpy()
-            for group, variables in _groups(model, optimizer).items()
+            for group, variables in _groups(model).items()
             for number, variable in enumerate(variables)
         }
         with atomic_file(self.file(step)) as temporary, open(temporary, "wb") as stream:
@@ -164,9 +163,9 @@ class Checkpoints:
                 return step, damaged
         return 0, damaged
 
-    def restore(self, step: int, model: keras.Model, optimizer: keras.optimizers.Optimizer) -> None:
-        """Restore the model and its built optimizer to their state after `step` updates."""
-        for group, variables in _groups(model, optimizer).items():
+    def restore(self, step: int, model: keras.Model) -> None:
+        """Restore a model, and its built optimizer if it has one, to their state after `step`."""
+        for group, variables in _groups(model).items():
             assign(variables, self.read(step, group), self.file(step))
 
 
@@ -193,11 +192,10 @@ def assign(variables: list[keras.Variable], arrays: list[np.ndarray], source: Pa
         variable.assign(array)
 
 
-def _groups(
-    model: keras.Model, optimizer: keras.optimizers.Optimizer
-) -> dict[str, list[keras.Variable]]:
-    variables = (model.trainable_variables, model.non_trainable_variables, optimizer.variables)
-    return dict(zip(_GROUPS, variables, strict=True))
+def _groups(model: keras.Model) -> dict[str, list[keras.Variable]]:
+    groups = {"trainable": model.trainable_variables, "state": model.non_trainable_variables}
+    optimizer = getattr(model, "optimizer", None)  # a model that is not compiled has none
+    return groups if optimizer is None else {**groups, "optimizer": optimizer.variables}
 
 
 class CheckpointCallback(keras.callbacks.Callback):
@@ -256,7 +254,7 @@ class CheckpointCallback(keras.callbacks.Callback):
             # lies between two checkpoints of a longer run.
             kept = {selected_step(rows, self.settings) for rows in (self.rows, self.rows[:-1])}
             since = epoch * self.settings.checkpoint_every
-            self.checkpoints.save(step, self.model, self.model.optimizer, kept, since)
+            self.checkpoints.save(step, self.model, kept, since)
             self.curves.add(row)
         if is_over(self.rows, self.settings):  # another callback may have stopped training already
             self.model.stop_training = True

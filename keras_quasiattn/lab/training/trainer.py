@@ -425,7 +425,7 @@ def _fit(
         if can_be_calibrated(model):
             calibrate_attention(model, next(iter(task.training_data(0)))[0])
     else:
-        checkpoints.restore(start, model, model.optimizer)
+        checkpoints.restore(start, model)
         shown.say(f"{folder.path}: continuing from update {start} of {settings.steps}")
     if distribution.num_replicas_in_sync > 1:
         offset_replica_seeds(model, distribution)
