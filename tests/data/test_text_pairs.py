@@ -4,13 +4,14 @@ import tensorflow_datasets as tfds
 
 from keras_quasiattn.errors import DataWarning, UserError
 from keras_quasiattn.lab.data import (
+    TextPairs,
     pairs_from_click_log,
     pairs_from_files,
     pairs_from_tfds,
     prepare,
     ranked_pairs_from_files,
 )
-from keras_quasiattn.lab.data.examples import pairs_from_file
+from keras_quasiattn.lab.data.examples import classified_from_file
 from keras_quasiattn.lab.tasks import get
 
 RANKED = "question\tcandidate\tlabel\n"
@@ -145,7 +146,7 @@ def test_clicks(tmp_path):
 def test_rows_that_were_left_out_of_a_file_to_measure_on_were_not_mentioned(tmp_path):
     file = put(tmp_path, "a.tsv", "first\tsecond\tlabel\na\tb\t-\nc\td\tyes\ne\tf\t-\n")
     with pytest.warns(DataWarning, match="a.tsv: 2 rows without a label left out$"):
-        assert len(pairs_from_file(file, ("no", "yes"))) == 1
+        assert len(classified_from_file(TextPairs, file, ("first", "second"), ("no", "yes"))) == 1
     log = put(tmp_path, "log.tsv", "query\tquestion\tctr\na\tb\t0\na\tc\t0.5\n")
     options = {"data.train": str(log)}
     task = get("pairs")(

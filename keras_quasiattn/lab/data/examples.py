@@ -2,7 +2,6 @@
 
 import collections
 import dataclasses
-import hashlib
 import itertools
 import re
 import warnings
@@ -14,6 +13,7 @@ import numpy as np
 import tensorflow_datasets as tfds
 
 from keras_quasiattn.errors import DataWarning, UserError
+from keras_quasiattn.files import hashes
 from keras_quasiattn.lab.data.hashing import hash_to_unit_interval
 from keras_quasiattn.lab.data.table_files import read_parallel, read_table
 
@@ -39,25 +39,21 @@ class Examples:
     """Base class of dataclasses whose fields are arrays with one entry per example, or None."""
 
     def __len__(self) -> int:
-        return len(self._columns()[0])
-
-    def _columns(self) -> list[Any]:
-        return [getattr(self, field.name) for field in dataclasses.fields(self)]  # type: ignore[arg-type]
+        return len(self.split_key)
 
     @property
     def columns(self) -> dict[str, np.ndarray]:
         """Return the columns of texts by name."""
-        named = zip(dataclasses.fields(self), self._columns(), strict=True)  # type: ignore[arg-type]
-        return {field.name: x for field, x in named if x is not None and x.dtype == object}
+        return {name: x for name, x in vars(self).items() if x is not None and x.dtype == object}
 
     @property
     def split_key(self) -> np.ndarray:
         """The texts whose hashes decide which examples are held out: the first field."""
-        return self._columns()[0]
+        return next(iter(vars(self).values()))
 
     def where(self: "_Self", chosen: np.ndarray) -> "_Self":
         """Return the examples that a boolean array or an array of indices selects."""
-        return type(self)(*(None if one is None else one[chosen] for one in self._columns()))
+        return type(self)(*(None if x is None else x[chosen] for x in vars(self).values()))
 
     def sample(self: "_Self", most: int) -> "_Self":
         """Return at most `most` of the examples, in their order; the same ones in every call.
@@ -211,13 +207,22 @@ def texts_from_files(
     return _classified(LabelledTexts, files, ("text",), names)
 
 
-def texts_from_file(
-    file: str | Path, classes: Sequence[str], names: Mapping[str, str] | None = None
-) -> LabelledTexts:
-    """Read one file, as `texts_from_files` does, for a trained model with these classes."""
-    rows, _ = _labelled(file, ("text",), names)
+def classified_from_file(
+    kind: type,
+    file: str | Path,
+    columns: Sequence[str],
+    classes: Sequence[str],
+    names: Mapping[str, str] | None = None,
+) -> Any:
+    """Read one file, as `texts_from_files` or `pairs_from_files` does, for a model's classes.
+
+    Warns:
+        DataWarning: pairs without a label are dropped.
+    """
+    rows, dropped = _labelled(file, columns, names)
+    warn_of_dropped(file, dropped, "rows without a label")
     labels = numbers_of(_labels(rows), classes, "class of the model")
-    return _examples(LabelledTexts, rows, ("text",), labels)
+    return _examples(kind, rows, columns, labels)
 
 
 def number_labels(
@@ -283,10 +288,8 @@ def warn_of_dropped(file: str | Path, number: int, kind: str) -> None:
 
 def files_version(files: Iterable[str | Path]) -> str:
     """Return each file's name and the start of its SHA-256, as `sha256sum FILE` prints it."""
-    return ", ".join(
-        f"{Path(file).name} sha256:{hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]}"
-        for file in dict.fromkeys(map(str, files))
-    )
+    found = hashes({str(file): Path(file) for file in files})
+    return ", ".join(f"{Path(file).name} sha256:{digest[:16]}" for file, digest in found.items())
 
 
 def text_array(texts: Iterable[bytes]) -> np.ndarray:
@@ -404,20 +407,6 @@ def pairs_from_files(
         DataWarning: as for `texts_from_files`.
     """
     return _classified(TextPairs, files, ("first", "second"), names)
-
-
-def pairs_from_file(
-    file: str | Path, classes: Sequence[str], names: Mapping[str, str] | None = None
-) -> TextPairs:
-    """Read one file, as `pairs_from_files` does, for a trained model with these classes.
-
-    Warns:
-        DataWarning: rows without a label are dropped.
-    """
-    rows, dropped = _labelled(file, ("first", "second"), names)
-    warn_of_dropped(file, dropped, "rows without a label")
-    labels = numbers_of(_labels(rows), classes, "class of the model")
-    return _examples(TextPairs, rows, ("first", "second"), labels)
 
 
 def ranked_pairs_from_files(

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from keras_quasiattn.errors import UserError, first_line
 from keras_quasiattn.files import MANIFEST, check_hashes, read_json
-from keras_quasiattn.lab.tasks.batches import as_bytes, plain
+from keras_quasiattn.lab.tasks.batches import as_bytes, unpadded
 from keras_quasiattn.lab.tasks.pairs import split_input
 from keras_quasiattn.serving.server_files import ABOUT, highest_version
 
@@ -79,8 +78,4 @@ class ExportedModel:
         parts: list[Any] = [*columns[:alone], columns[alone:]] if listed else columns
         given = {name: tf.constant([part]) for name, part in zip(names, parts, strict=True)}
         row = {name: value.numpy()[0] for name, value in self._signature(**given).items()}
-        if isinstance(row.get("tokens"), np.ndarray):
-            real = int(np.sum(row["tokens"] != b""))  # padding follows the last token
-            for name in row.keys() & {"tokens", "weights", "gates"}:
-                row[name] = row[name][:real]
-        return {"input": text, **{name: plain(value) for name, value in row.items()}}
+        return {"input": text, **unpadded(row)}

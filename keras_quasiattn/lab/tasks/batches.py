@@ -75,6 +75,16 @@ def in_batches(
     return answers
 
 
+def unpadded(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an answer as plain values; its tokens, weights and gates end with the text."""
+    tokens = row.get("tokens")
+    length = int(np.sum(tokens != b"")) if isinstance(tokens, np.ndarray) else None
+    return {
+        name: plain(value[:length] if name in ("tokens", "weights", "gates") else value)
+        for name, value in row.items()
+    }
+
+
 def plain(value: Any) -> Any:
     """Return an answer's value as a number, a string, or lists of them."""
     if isinstance(value, bytes):

@@ -15,9 +15,9 @@ from keras_quasiattn.lab.data import (
     texts_from_files,
     texts_from_tfds,
 )
-from keras_quasiattn.lab.data.examples import texts_from_file
+from keras_quasiattn.lab.data.examples import classified_from_file
 from keras_quasiattn.lab.tasks.attention_options import attention_of
-from keras_quasiattn.lab.tasks.batches import as_texts, plain
+from keras_quasiattn.lab.tasks.batches import as_texts
 from keras_quasiattn.lab.tasks.classify_presets import TEXT_CLASSIFIERS
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER
 from keras_quasiattn.lab.tasks.encoder_reading import EncoderReading
@@ -89,7 +89,7 @@ class Classify(ClassTask):
     }
 
     def _read_file(self, file: str, columns: Mapping[str, str] | None) -> LabelledTexts:
-        return texts_from_file(file, self._classes, columns)
+        return classified_from_file(LabelledTexts, file, ("text",), self._classes, columns)
 
     def _make_model(self, vocabulary_size: int, num_classes: int) -> keras.Model:
         options, attention = attention_of(self.options.model)
@@ -136,13 +136,6 @@ class Classify(ClassTask):
 
                 figures |= faithfulness(answers, probabilities_of)
         return measured._replace(figures=figures)
-
-    def _readable(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        length = int(np.sum(row["tokens"] != b""))
-        return {
-            name: plain(value[:length] if name in ("tokens", "weights", "gates") else value)
-            for name, value in row.items()
-        }
 
 
 def faithfulness(

@@ -16,7 +16,7 @@ from keras_quasiattn.lab.data import (
     pairs_from_tfds,
     ranked_pairs_from_files,
 )
-from keras_quasiattn.lab.data.examples import pairs_from_file, warn_of_dropped
+from keras_quasiattn.lab.data.examples import classified_from_file, warn_of_dropped
 from keras_quasiattn.lab.tasks.attention_options import attention_of
 from keras_quasiattn.lab.tasks.batches import FILE, as_bytes, as_texts, joined, plain
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER
@@ -216,7 +216,7 @@ class Pairs(PairTask, ClassTask):
             whole = pairs_from_click_log({FILE: file}, columns)
             warn_of_dropped(file, whole.dropped[FILE], self.sources[self.preset].dropped)
             return whole.splits[FILE]
-        return pairs_from_file(file, self._classes, columns)
+        return classified_from_file(TextPairs, file, self.sides, self._classes, columns)
 
     def _measure(self, model: keras.Model, chosen: Any) -> Measured:
         """Return `classification_figures`."""

@@ -14,7 +14,14 @@ from keras import ops
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.data import evaluation_batches, fill_last_batch, training_batches
-from keras_quasiattn.lab.tasks.batches import as_bytes, counted, in_batches, joined, weights_of
+from keras_quasiattn.lab.tasks.batches import (
+    as_bytes,
+    counted,
+    in_batches,
+    joined,
+    unpadded,
+    weights_of,
+)
 from keras_quasiattn.lab.tasks.data_summary import summarize
 from keras_quasiattn.lab.tasks.measured import Measured, bag_of_words, judge, rights, simple_figures
 from keras_quasiattn.lab.tasks.task import ServingSignature, Task, TokenizedTexts, plain_tokens
@@ -592,6 +599,6 @@ class ClassTask(VocabularyTask):
 
         return answer
 
-    @abc.abstractmethod
     def _readable(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """Return one answer as plain values, without padding."""
+        return unpadded(row)
