@@ -13,13 +13,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.tasks import (
-    classify_presets,
-    mlu_presets,
-    pair_presets,
-    read_presets,
-    sequence_presets,
-)
+from keras_quasiattn.lab.tasks import classify_presets, pair_presets, read_presets, sequence_presets
 from keras_quasiattn.lab.tasks.preset import Preset, TrainingSettings
 
 if TYPE_CHECKING:
@@ -53,8 +47,8 @@ CATALOGUE: Mapping[str, Entry] = {
     "mlu": Entry(
         "keras_quasiattn.lab.tasks.mlu:Mlu",
         "arithmetic in characters: two variables and an operation in, a number out",
-        mlu_presets.MODELS,
-        mlu_presets.PRESETS,
+        sequence_presets.MLU_MODELS,
+        sequence_presets.MLU_PRESETS,
         own_data=None,
     ),
     "pairs": Entry(

@@ -1,4 +1,4 @@
-"""The presets of `translate` and `programs`, with settings from papers on each corpus."""
+"""The presets of `translate`, `programs` and `mlu`, with settings from papers on each corpus."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -191,5 +191,53 @@ PROGRAM_PRESETS: dict[str, Preset] = {
     "own": _programs(
         "problems of your own, JSON lines in AlgoLisp's published form",
         dataclasses.replace(_SMALL, average_checkpoints=1, select="sequence_accuracy", patience=3),
+    ),
+}
+
+_TINY = TRANSFORMER_SIZES["tiny"]
+_UNIVERSAL_TINY = {"num_layers": TRANSFORMER_SIZES["universal_tiny"]["num_layers"]}
+_MLU_VALIDATION = {"validation_examples": 2560}
+_MLU_BY_MODEL = {
+    "coda": attention("coda"),
+    "softmax": attention(),
+    "universal": {**_UNIVERSAL_TINY, **attention()},
+    "universal_coda": {**_UNIVERSAL_TINY, **attention("coda")},
+}
+MLU_MODELS = tuple(_MLU_BY_MODEL)
+
+MLU_PRESETS: dict[str, Preset] = {
+    "demo": Preset(
+        summary="sums and differences of numbers in [-100, 100); minutes on two cores",
+        data={"low": -100, "high": 100, "operators": "+-", "forms": "all", **_MLU_VALIDATION},
+        # Half the tiny size: it learns more in the same time.
+        model={**_TINY, "hidden_dim": 64, "intermediate_dim": 256, "dropout": 0.0},
+        by_model=_MLU_BY_MODEL,
+        training=TrainingSettings(
+            steps=2800,
+            batch_size=256,
+            learning_rate=5e-3,
+            warmup_steps=100,
+            schedule="cosine",
+            checkpoint_every=400,
+            jit_compile=True,
+        ),
+    ),
+    "paper": Preset(
+        summary="the paper's: + - * of numbers in [-1000, 1000), Tensor2Tensor's tiny size, "
+        "100,000 updates",
+        data={"low": -1000, "high": 1000, "operators": "+-*", "forms": "one", **_MLU_VALIDATION},
+        model=_TINY,
+        by_model=_MLU_BY_MODEL,
+        training=TrainingSettings(
+            steps=100_000,
+            # Tensor2Tensor's batch has 4096 tokens; a question has about 20 and an answer 6.
+            batch_size=160,
+            learning_rate=2e-3,
+            warmup_steps=8000,
+            schedule="inverse_square_root",
+            checkpoint_every=1000,
+            average_checkpoints=8,
+            label_smoothing=0.1,
+        ),
     ),
 }
