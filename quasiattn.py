@@ -21,21 +21,18 @@ def main() -> None:
             f"quasiattn: KERAS_BACKEND is {backend!r}: the commands run on TensorFlow only; "
             "unset it or set it to 'tensorflow'"
         )
-    missing = None
     if "keras_quasiattn" not in sys.modules:
         os.environ["QUASIATTN_WITHOUT_KERAS"] = "yes"
     try:
-        try:
-            from keras_quasiattn.lab import cli
-        except ModuleNotFoundError as error:
-            missing = str(error.name)
-            if missing.startswith("keras_quasiattn"):
-                raise
+        from keras_quasiattn.lab import cli
+    except ModuleNotFoundError as error:
+        missing = str(error.name)
+        if missing.startswith("keras_quasiattn"):
+            raise
+        sys.exit(f"quasiattn: {missing} is not installed: pip install 'keras-quasiattn[tasks]'")
     except KeyboardInterrupt:
         print("quasiattn: stopped", file=sys.stderr)
         sys.exit(130)
-    if missing:
-        sys.exit(f"quasiattn: {missing} is not installed: pip install 'keras-quasiattn[tasks]'")
     cli.main()
 
 

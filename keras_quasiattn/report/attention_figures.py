@@ -54,9 +54,7 @@ def _histogram(recorded: Recorded) -> Any:
     import tensorflow as tf  # not `require`: AutoGraph warns about its calls
 
     values = tf.cast(recorded.values, tf.float32)  # (..., T, S), or (..., T) if pooled
-    # Clipped first: numbers beyond the integers would become the lowest one.
-    bins = tf.floor((tf.clip_by_value(values, -1.0, 1.0) + 1) * (BINS / 2))
-    bins = tf.minimum(tf.cast(bins, tf.int32), BINS - 1)
+    bins = tf.histogram_fixed_width_bins(values, (-1.0, 1.0), BINS)
     counted = tf.logical_not(tf.math.is_nan(values))
     if recorded.visible is not None:  # broadcasts to the bins
         counted = tf.logical_and(counted, recorded.visible)

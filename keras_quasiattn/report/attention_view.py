@@ -129,8 +129,7 @@ def _checked_index(index: Any, seen: Sequence[AttentionMap]) -> int:
             "the inputs must have sequences of at least one position. Received: weights of the "
             f"shapes {', '.join(str(tuple(shape)) for shape in shapes)}"
         )
-    size = max(recorded.values.shape[0] for one in seen for recorded in one.matrices.values())
-    return _place(index, size, "index", "an example in the batch")
+    return _place(index, max(shape[0] for shape in shapes), "index", "an example in the batch")
 
 
 def _check_lengths(tokens: Sequence[Sequence[str]], seen: Sequence[AttentionMap]) -> None:

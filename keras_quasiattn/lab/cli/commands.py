@@ -39,8 +39,26 @@ from keras_quasiattn.lab.tasks.attention_options import models_with_attention
 from keras_quasiattn.lab.tasks.catalogue import OPTIONS, chosen_options, usual_model
 from keras_quasiattn.lab.training.config import METHODS, STRATEGIES, read_config
 
+if TYPE_CHECKING:
+    from keras_quasiattn.lab.tasks import Task
+    from keras_quasiattn.lab.training import RunFolder
 
-@click.command(
+
+@click.group(
+    cls=Group,
+    context_settings={"show_default": True},
+    epilog="quasiattn tasks\n"
+    "quasiattn train mlu --model coda --run runs/mlu-coda\n"
+    "quasiattn evaluate runs/mlu-coda\n"
+    "quasiattn predict runs/mlu-coda 'x=85,y=-52,y-x'\n"
+    "quasiattn export runs/mlu-coda --to saved_models",
+)
+@click.version_option(__version__, prog_name="quasiattn")
+def cli() -> None:
+    """Train, measure and export quasi-attention models, whose weights add, subtract or delete."""
+
+
+@cli.command(
     "tasks",
     cls=TaskCommand,
     epilog="quasiattn tasks\n"
@@ -95,28 +113,6 @@ def _write_one(
         f"Options of the preset {preset} and the model {model} (--set NAME=VALUE)",
         {f"{option}={value}": OPTIONS.get(option, "") for option, value in options.items()},
     )
-
-
-if TYPE_CHECKING:
-    from keras_quasiattn.lab.tasks import Task
-    from keras_quasiattn.lab.training import RunFolder
-
-
-@click.group(
-    cls=Group,
-    context_settings={"show_default": True},
-    epilog="quasiattn tasks\n"
-    "quasiattn train mlu --model coda --run runs/mlu-coda\n"
-    "quasiattn evaluate runs/mlu-coda\n"
-    "quasiattn predict runs/mlu-coda 'x=85,y=-52,y-x'\n"
-    "quasiattn export runs/mlu-coda --to saved_models",
-)
-@click.version_option(__version__, prog_name="quasiattn")
-def cli() -> None:
-    """Train, measure and export quasi-attention models, whose weights add, subtract or delete."""
-
-
-cli.add_command(list_tasks)
 
 
 @cli.command(

@@ -148,7 +148,6 @@ def _cost(job: Job) -> dict[str, float]:
 def _examples(job: Job) -> list[Any]:
     """Return the heat maps of the job's texts from a finished run; none if the task has none."""
     from keras_quasiattn.lab.report.write_report import view_of_run
-    from keras_quasiattn.lab.training import RunFolder
 
     folder = RunFolder.open(job.path, finished=True)
     try:

@@ -279,6 +279,7 @@ def _to_rank(name: str, splits: Mapping[str, Sequence[Any]]) -> CorpusConfig:
 
 _DUPLICATES = {"0": "not_duplicate", "1": "duplicate"}
 _NLI = _pairs("premise", "hypothesis", "label")
+_DIALOGUE = _pairs("sentence1", "sentence2", "label")
 _ANSWERS = _pairs("question", "sentence", "label", "question_id")
 _WIKIQA_ORIGINAL = _pairs("Question", "Sentence", "Label", "QuestionID")
 
@@ -341,11 +342,7 @@ class PairCorpus(_Corpus):
         _to_classify(
             "dialogue_nli",
             "positive neutral negative",
-            _splits(
-                _pairs("sentence1", "sentence2", "label"),
-                "dialogue_nli/dialogue_nli_{}.jsonl",
-                _OFFICIAL,
-            ),
+            _splits(_DIALOGUE, "dialogue_nli/dialogue_nli_{}.jsonl", _OFFICIAL),
         ),
         _to_rank("wikiqa", _splits(_ANSWERS, "wikiqa/{}.tsv", _OFFICIAL)),
         _to_rank(

@@ -14,10 +14,7 @@ _needing_tasks = lazy_attributes(
     __name__,
     {
         "RunFolder": "run_folder",
-        "append_result": "trainer",
-        "finish": "trainer",
-        "result_row": "trainer",
-        "train": "trainer",
+        **dict.fromkeys(("append_result", "finish", "result_row", "train"), "trainer"),
     },
     extra="tasks",
 )

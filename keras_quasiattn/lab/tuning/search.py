@@ -345,7 +345,7 @@ def _continue_from(earlier: Path, run: Path, task: Task, command: Sequence[str])
 def _is_tuner_of_a_chief() -> bool:
     """Return whether another process, the chief, hands out the trials."""
     given = [name for name in _CLUSTER if os.environ.get(name)]
-    if given and len(given) < len(_CLUSTER) and given != _CLUSTER[:1]:
+    if 0 < len(given) < len(_CLUSTER):
         missing = ", ".join(name for name in _CLUSTER if name not in given)
         raise UserError(
             f"{missing} is not set: a search by several processes needs {', '.join(_CLUSTER)}"
