@@ -75,17 +75,13 @@ class EncoderTokenizer(VocabularyTokenizer):
             unknown_token=self.UNKNOWN,
             no_pretokenization=True,
         )
+        self._further_resources = [self._pieces]
 
     def _check_special(self, vocabulary: Sequence[str]) -> None:
         super()._check_special(vocabulary)
         if any(not token or "\0" in token for token in vocabulary):
             raise ValueError("vocabulary must not have an empty token, or one with a NUL")
         self.unknown_id = list(vocabulary).index(self.UNKNOWN)
-
-    @property
-    def resources(self) -> list[Any]:
-        """The WordPiece splitter and the table of the pieces' ids."""
-        return [self._pieces, *super().resources]
 
     def split(self, strings: tf.Tensor) -> tf.RaggedTensor:
         """Split strings (B,) into pieces, ragged strings (B, pieces)."""
@@ -154,6 +150,7 @@ class BytePairTokenizer(VocabularyTokenizer):
             ),
             default_value=_NO_PAIR,
         )
+        self._further_resources = [self._joined]
         self._pieces_of = tf.function(
             self._joined_pieces, input_signature=[tf.TensorSpec((None,), tf.string)]
         )
@@ -164,11 +161,6 @@ class BytePairTokenizer(VocabularyTokenizer):
         for byte, character in byte_characters().items():
             if character not in known:
                 raise ValueError(f"vocabulary must have {character!r}, the piece of byte {byte}")
-
-    @property
-    def resources(self) -> list[Any]:
-        """The tables of the pieces' ids and of the pairs."""
-        return [self._joined, *super().resources]
 
     def split(self, strings: tf.Tensor) -> tf.RaggedTensor:
         """Split strings (B,) into pieces, ragged strings (B, pieces)."""

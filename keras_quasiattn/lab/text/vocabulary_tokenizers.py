@@ -154,6 +154,7 @@ class VocabularyTokenizer(abc.ABC):
     required: ClassVar[tuple[str, ...]] = ()  # special tokens that may be anywhere
     pad_id: Final = 0
     unknown_id: int = 1
+    _further_resources: Sequence[Any] = ()  # besides the table of ids
 
     def __init__(self, vocabulary: Sequence[str], unknown_ids: int = 1) -> None:
         self._check_special(vocabulary)
@@ -191,7 +192,7 @@ class VocabularyTokenizer(abc.ABC):
     @property
     def resources(self) -> list[Any]:
         """The resources that a SavedModel must track for the tokenizer."""
-        return [self._table]
+        return [*self._further_resources, self._table]
 
     @abc.abstractmethod
     def split(self, strings: tf.Tensor) -> tf.RaggedTensor:
@@ -352,11 +353,7 @@ class SubwordTokenizer(VocabularyTokenizer):
             unknown_token=self.UNKNOWN,
             lower_case_nfd_strip_accents=True,
         )
-
-    @property
-    def resources(self) -> list[Any]:
-        """The WordPiece splitter and the table of the pieces' ids."""
-        return [self._pieces, *super().resources]
+        self._further_resources = [self._pieces]
 
     def split(self, strings: tf.Tensor) -> tf.RaggedTensor:
         """Split strings (B,) into pieces, ragged strings (B, pieces)."""
