@@ -125,17 +125,16 @@ class _Corpus(tfds.core.GeneratorBasedBuilder, skip_registration=True):  # type:
         """The number of each label in the files."""
         return {label: number for number, label in enumerate(self.corpus.classes)}
 
-    def _number(self, place: str, label: str) -> int:
-        if label not in self._numbers:
-            raise UserError(
-                f"{place}: the label is {label!r}: expected one of {', '.join(self.corpus.classes)}"
-            )
-        return self._numbers[label]
-
     def _generate_examples(self, reader: _Reader, paths: Sequence[Path]) -> _Rows:
+        numbers = self._numbers
         for key, row in reader(*paths):
             if "label" in row:
-                row = {**row, "label": self._number(f"{paths[0]}, line {key}", row["label"])}
+                if (label := row["label"]) not in numbers:
+                    raise UserError(
+                        f"{paths[0]}, line {key}: the label is {label!r}: expected one of "
+                        f"{', '.join(self.corpus.classes)}"
+                    )
+                row = {**row, "label": numbers[label]}
             yield key, row
 
 

@@ -75,8 +75,8 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _RETURN_TYPES = {**{category: one[0] for category, one in ARGUMENTS.items()}, "bool": "bool"}
 
 
-def _rules() -> dict[str, dict[str, list[str]]]:
-    """Return the rules by category: each program, and the phrases that mean it.
+def _rules() -> dict[str, list[tuple[str, list[str], list[str]]]]:
+    """Return the rules by category: each program, its slots, and the phrases that mean it.
 
     The rules of a category follow its name in `phrases.txt`. A rule is a program, " : " and the
     wordings, separated by " | "; an indented line continues it. A slot such as `{ints}` is filled
@@ -88,26 +88,18 @@ def _rules() -> dict[str, dict[str, list[str]]]:
     text = resources.files(__package__).joinpath("phrases.txt").read_text(encoding="utf-8")
     for name, program in _ABBREVIATIONS.items():
         text = text.replace(name, program)
-    rules: dict[str, dict[str, list[str]]] = {}
+    rules: dict[str, list[tuple[str, list[str], list[str]]]] = {}
     for line in text.replace("\n  ", " ").strip().split("\n"):
         program, _, phrases = line.partition(" : ")
         if phrases:
-            rules[[*rules][-1]][program] = phrases.split(" | ")
+            slots = list(dict.fromkeys(re.findall(r"{(\w+)}", program)))
+            rules[[*rules][-1]].append((program, slots, phrases.split(" | ")))
         else:
-            rules[line] = {}
+            rules[line] = []
     return rules
 
 
-PHRASES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = _rules()
-
-
-_RULES: Final = {
-    category: [
-        (program, list(dict.fromkeys(re.findall(r"{(\w+)}", program))), texts)
-        for program, texts in rules.items()
-    ]
-    for category, rules in PHRASES.items()
-}
+_RULES: Final = _rules()
 
 
 @dataclasses.dataclass
