@@ -103,10 +103,7 @@ def export(
         else:
             conversion = serving.convert(folder, made, place, target, **options)
             lines = [str(conversion.path), conversion.line()]
-    for line in lines:
-        click.echo(line)
-    for line in quantized.lines() if quantized else ():
-        click.echo(line)
+    click.echo("\n".join([*lines, *(quantized.lines() if quantized else ())]))
     for note in notes:
         click.echo(f"note: {note}", err=True)
 

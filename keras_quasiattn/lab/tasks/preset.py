@@ -125,39 +125,38 @@ class TrainingSettings:
 
     def __post_init__(self) -> None:
         counts = ("steps", "batch_size", "checkpoint_every", "average_checkpoints", "accumulate")
-        self._require("at least 1", **{name: getattr(self, name) >= 1 for name in counts})
-        positive = {
-            name: 0 < getattr(self, name) < math.inf for name in ("learning_rate", "epsilon")
-        }
-        self._require("a number above 0", **positive)
-        shares = {name: 0 <= getattr(self, name) < 1 for name in ("label_smoothing", "beta_2")}
-        self._require("at least 0 and below 1", **shares)
-        maybe = {name: getattr(self, name) for name in ("passes", "patience")}
-        self._require(
-            "none or at least 1", **{name: one is None or one >= 1 for name, one in maybe.items()}
-        )
-        self._require("0 or more", warmup_steps=self.warmup_steps >= 0)
+        for name in counts:
+            self._require(name, getattr(self, name) >= 1, "at least 1")
+        for name in ("learning_rate", "epsilon"):
+            self._require(name, 0 < getattr(self, name) < math.inf, "a number above 0")
+        for name in ("label_smoothing", "beta_2"):
+            self._require(name, 0 <= getattr(self, name) < 1, "at least 0 and below 1")
+        for name in ("passes", "patience"):
+            value = getattr(self, name)
+            self._require(name, value is None or value >= 1, "none or at least 1")
+        self._require("warmup_steps", self.warmup_steps >= 0, "0 or more")
         clips = self.clip_norm is None or 0 < self.clip_norm < math.inf
-        self._require("none or a number above 0", clip_norm=clips)
+        self._require("clip_norm", clips, "none or a number above 0")
         self._require(
+            "average_checkpoints",
+            self.average_checkpoints <= self.checkpoints,
             f"at most {self.checkpoints}, the number of checkpoints (training.steps / "
             f"training.checkpoint_every, rounded up)",
-            average_checkpoints=self.average_checkpoints <= self.checkpoints,
         )
         # `over` sets the number of updates of some passes.
         changes = self.passes is not None or self.accumulate <= self.steps
-        self._require(f"at most {self.steps}, the number of updates", accumulate=changes)
+        self._require("accumulate", changes, f"at most {self.steps}, the number of updates")
         last = self.select == "last"
         one = self.average_checkpoints == 1 or last
-        self._require(f"1 when training.select is {self.select!r}", average_checkpoints=one)
+        self._require("average_checkpoints", one, f"1 when training.select is {self.select!r}")
         endless = self.patience is None or not last
-        self._require("none when training.select is 'last'", patience=endless)
+        self._require("patience", endless, "none when training.select is 'last'")
         ends = self.schedule not in ("linear", "cosine") or self.warmup_steps < self.steps
         right = f"below training.steps ({self.steps}) for the schedule {self.schedule!r}"
-        self._require(right, warmup_steps=ends)
+        self._require("warmup_steps", ends, right)
 
-    def _require(self, right: str, **holds: bool) -> None:
-        for name in (name for name, one in holds.items() if not one):
+    def _require(self, name: str, holds: bool, right: str) -> None:
+        if not holds:
             raise UserError(f"training.{name} is {getattr(self, name)!r}: it must be {right}")
 
     def over(self, batches: int) -> "TrainingSettings":

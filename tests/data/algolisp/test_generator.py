@@ -10,8 +10,8 @@ import tensorflow_datasets as tfds
 
 from keras_quasiattn.lab.data import GeneratedAlgoLisp, GeneratedAlgoLispConfig, ProgramTests
 from keras_quasiattn.lab.data.algolisp.generator import (
-    PHRASES,
     PUBLISHED_SIZES,
+    RULES,
     Draft,
     draw_input,
     generate_problems,
@@ -147,9 +147,9 @@ def test_every_rule_makes_a_program_that_can_run():
         "string_condition": ("[ partial0 s != ]", "[ filter t {} ]", "string[]"),
         "string_change": ("[ partial0 s str_concat ]", "[ map t {} ]", "string[]"),
     }
-    for category, rules in PHRASES.items():
+    for category, rules in RULES.items():
         _, use, result = categories[category]
-        for rule, texts in rules.items():
+        for rule, _, texts in rules:
             slots = set(re.findall(r"{(\w+)}", rule))
             assert texts and all(set(re.findall(r"{(\w+)}", text)) == slots for text in texts), rule
             program = rule.format(**{slot: categories[slot.rstrip("2")][0] for slot in slots})

@@ -99,7 +99,7 @@ def _rules() -> dict[str, list[tuple[str, list[str], list[str]]]]:
     return rules
 
 
-_RULES: Final = _rules()
+RULES: Final = _rules()
 
 
 @dataclasses.dataclass
@@ -271,7 +271,7 @@ class _Writer:
         """Return a phrase and its program, with values nested at most `depth` deep."""
         if category in ARGUMENTS and depth == 0:
             return (self._argument(category),) * 2
-        rules = _RULES[category]
+        rules = RULES[category]
         program, slots, texts = self.random.choices(rules, [len(texts) for _, _, texts in rules])[0]
         depths = dict.fromkeys(slots, depth)
         if category in _RETURN_TYPES and slots:
