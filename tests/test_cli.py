@@ -150,25 +150,6 @@ def test_a_report_had_a_paragraph_of_tensorflow_about_retracing(run_cli, caplog)
         assert not logging.getLogger("tensorflow").isEnabledFor(logging.WARNING)
 
 
-def test_only_our_line_on_standard_error(tmp_path):
-    ended = tiny_mlu.warm_quasiattn("train", "mlv", "--run", "x", cwd=tmp_path)
-    line = b"quasiattn: unknown task 'mlv' (did you mean 'mlu'?): choose from "
-    line += ", ".join(tasks.available()).encode() + b"\n"
-    assert (ended.returncode, ended.stdout, ended.stderr) == (1, b"", line)
-    assert not list(tmp_path.iterdir())
-
-
-def test_command_is_installed():
-    import configparser
-
-    settings = configparser.ConfigParser()
-    settings.read(tiny_mlu.ROOT / "setup.cfg")
-    assert (
-        settings["options.entry_points"]["console_scripts"].strip() == "quasiattn = quasiattn:main"
-    )
-    assert settings["options"]["py_modules"] == "quasiattn"
-
-
 @pytest.mark.long
 def test_bytes_that_are_not_utf8(mlu_run):
     # In a fresh process: TensorFlow is silent while it loads, and while it runs.

@@ -160,7 +160,9 @@ def test_evaluate_without_a_test_file_measures_the_validation_split(run_cli, dat
     code, out, err = run_cli("evaluate", run, "--json")
     assert (code, json.loads(out)["split"]) == (0, "validation")
     assert err.startswith("the run has no test file: measuring on the validation split")
-    assert_one_line(run_cli("evaluate", run, "--split", "test"), "the data have no split 'test'")
+    advice = r"measure with --split validation, or .*data\.test=FILE"
+    outcome = run_cli("evaluate", run, "--split", "test")
+    assert_one_line(outcome, f"the data have no split 'test': {advice}")
     # The run remembers the names of the columns.
     code, out, _ = run_cli("predict", run, "--data", str(tmp_path / "train.tsv"))
     assert code == 0 and "right" in json.loads(out.splitlines()[0])

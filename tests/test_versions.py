@@ -23,7 +23,7 @@ TESTS = (
     *(f"tests/layers/test_drop_in{part}.py" for part in ("", "_numbers")),
     "tests/layers/test_law_config.py::test_keras_file_round_trip",
     "tests/layers/test_law_mask.py::test_masked_is_deleted",
-    "tests/ops/test_masking.py",
+    "tests/ops/test_softmax.py",
 )
 SOURCE = (
     *("keras_quasiattn", "quasiattn.py", "setup.cfg", "pyproject.toml"),

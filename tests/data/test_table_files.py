@@ -340,12 +340,6 @@ def test_an_error_of_decoding_something_else_is_not_about_the_file(tmp_path):
         b"\xff".decode()
 
 
-def test_a_byte_order_mark_was_part_of_the_first_column(tmp_path):
-    assert read(tmp_path, "a.tsv", "\ufefftext\tlabel\nwho\tHUM\n") == [
-        (2, {"text": "who", "label": "HUM"})
-    ]
-
-
 def test_a_csv_field_of_more_than_128_kibibytes_was_refused(tmp_path):
     ((_, row),) = read(tmp_path, "a.csv", f"text,label\n{'x' * 200_000},HUM\n")
     assert len(row["text"]) == 200_000

@@ -99,47 +99,6 @@ def test_a_block_takes_them_by_name_and_its_decoder_steps_give_the_rows_of_one_c
         np.testing.assert_allclose(to_numpy(row)[:, 0], want[:, index], rtol=1e-4, atol=1e-4)
 
 
-def test_positions_matter_and_only_by_their_difference_to_a_softmax():
-    x = normal(B, T, FEATURES)
-    padded = np.pad(x, ((0, 0), (3, 0), (0, 0)))
-    mask = np.arange(T + 3) >= 3
-    masks = {"query_mask": np.tile(mask, (B, 1)), "value_mask": np.tile(mask, (B, 1))}
-    for layer_type, is_relative in ((layers.MultiHeadSoftmax, True), (layers.MultiHeadCoDA, False)):
-        layer = built(layer_type, rotary_base=10.0)
-        here, there = to_numpy(layer(x, x)), to_numpy(layer(padded, padded, **masks))[:, 3:]
-        assert (np.abs(here - there).max() < 1e-4) == is_relative
-        order = [1, 0, 2, 3, 4]
-        assert np.abs(to_numpy(layer(x[:, order], x[:, order]))[:, order] - here).max() > 1e-2
-
-
-def test_angles_are_float32_under_a_16_bit_policy():
-    x = np.tile(normal(1, 1, FEATURES), (1, 4096, 1))
-    query = [
-        to_numpy(
-            built(layers.MultiHeadSoftmax, rotary_base=1e4, dtype=dtype).project_query(
-                as_tensor(x.astype(precision))
-            )
-        )
-        for dtype, precision in (("mixed_float16", "float16"), ("float32", "float32"))
-    ]
-    assert query[0].dtype == "float16"
-    np.testing.assert_allclose(query[0], query[1], atol=2e-2)
-
-
-def test_lora_trains_and_int8_runs_with_shared_heads():
-    layer = built(layers.MultiHeadCoDA, **OPTIONS)
-    x = normal(B, T, FEATURES)
-    before = to_numpy(layer(x, x))
-    layer.key_dense.enable_lora(2)
-    assert tuple(layer.key_dense.lora_kernel_a.shape) == (FEATURES, 2, 2)
-    np.testing.assert_allclose(to_numpy(layer(x, x)), before, rtol=1e-5, atol=1e-6)
-    layer = built(layers.MultiHeadCoDA, **OPTIONS)
-    for dense in (layer.query_dense, layer.key_dense, layer.value_dense, layer.output_dense):
-        dense.quantize("int8")
-    error = np.abs(to_numpy(layer(x, x)) - before).max()
-    assert 0 < error < 0.1 * np.abs(before).max()
-
-
 @pytest.mark.parametrize(
     "options,message",
     [

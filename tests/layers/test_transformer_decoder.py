@@ -7,7 +7,6 @@ from tools import normal, to_numpy
 from keras_quasiattn.layers import TransformerDecoder, TransformerEncoder
 
 CENTERED = {"gate_range": "centered", "center_similarity": True}
-ATTENTIONS = [("softmax", None), ("coda", None), ("coda", CENTERED)]
 B, T, S, D, E = 3, 5, 7, 12, 8
 
 
@@ -58,21 +57,6 @@ def test_centring_in_cross_attention_stays_within_a_row_for_a_template_too():
     np.testing.assert_allclose(
         to_numpy(block(x, z))[:, :3], to_numpy(block(changed, z))[:, :3], atol=2e-6
     )
-
-
-@pytest.mark.parametrize(("attention", "options"), ATTENTIONS)
-def test_an_empty_source_adds_nothing(attention, options):
-    block = TransformerDecoder(7, 2, attention, options)
-    x, z = normal(2, T, D), normal(2, S, E, seed=1)
-    mask = np.array([[False] * S, [True] * S])
-    out = to_numpy(block(x, z, encoder_mask=mask))
-    other = to_numpy(block(x, -5 * z, encoder_mask=mask))
-    assert np.isfinite(out).all()
-    np.testing.assert_array_equal(out[0], other[0])
-    x = ops.convert_to_tensor(x[:1])
-    y = block.self_attention_norm(x)
-    y = x + block.self_attention(y, y, use_causal_mask=True)
-    np.testing.assert_allclose(out[:1], to_numpy(block.feed_forward(y)), atol=2e-6)
 
 
 @pytest.mark.parametrize(

@@ -6,21 +6,7 @@ from tools import normal, to_numpy
 
 from keras_quasiattn.layers import TransformerDecoder, TransformerEncoder
 
-CENTERED = {"gate_range": "centered", "center_similarity": True}
-ATTENTIONS = [("softmax", None), ("coda", None), ("coda", CENTERED)]
 B, T, D = 3, 5, 12
-
-
-@pytest.mark.parametrize(("attention", "options"), ATTENTIONS)
-def test_a_row_of_padding_adds_no_attention_and_stays_finite(attention, options):
-    block = TransformerEncoder(7, 2, attention, options)
-    x = normal(2, T, D)
-    mask = np.array([[False] * T, [True] * T])
-    out = to_numpy(block(x, mask=mask))
-    assert np.isfinite(out).all()
-    np.testing.assert_allclose(
-        out[0], to_numpy(block.feed_forward(np.zeros_like(x[:1])))[0], atol=1e-6
-    )
 
 
 def normed(x):

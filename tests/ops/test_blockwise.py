@@ -340,9 +340,3 @@ def test_a_single_problem_needs_no_batch_axis(implementation):
     assert ops.coda_attention(*inputs, implementation=implementation).shape == (9, 3)
     a, b = ops.coda_pair(inputs[0], inputs[1], implementation=implementation)
     assert (a.shape, b.shape) == ((9, 5), (35, 5))
-
-
-def test_distances_of_a_single_problem_have_two_axes():
-    x, y = normals(9, 5), normals(35, 5, seed=1)
-    distance = ops.pairwise_l1(x, y, implementation="blockwise")
-    np.testing.assert_allclose(distance, np.abs(x[:, None] - y).sum(-1), rtol=1e-12)

@@ -128,14 +128,6 @@ def test_hard_gates_for_a_mask_of_pairs():
     np.testing.assert_array_equal(gates, expected)
 
 
-def test_uniform_thresholds_draw_from_the_bernoulli_distribution():
-    seed = np.array([5, 0], "int32")
-    uniform = to_numpy(uniform_noise(seed, (100, 400)))[..., 0]
-    assert uniform.min() > 0 and uniform.max() < 1
-    probability = np.full((100, 400), 0.3, "float32")
-    assert abs(to_numpy(ops.hard_gates(probability, uniform)).mean() - 0.3) < 0.01
-
-
 def test_the_same_seed_draws_the_same_everywhere():
     """The noise is integer arithmetic like dropout, but another stream.
 

@@ -273,39 +273,6 @@ def test_a_graph_that_does_not_know_the_lengths_chooses_when_it_runs(length, cal
     near(distances, ops.pairwise_l1(x, x + 1, implementation="reference"), 1e-4)
 
 
-def gradient_of_a_gradient(function, x):
-    """Return the gradient of Σ slope², with the slope of Σ function(x)³."""
-    if BACKEND == "tensorflow":
-        import tensorflow as tf
-
-        x = tf.constant(x)
-        with tf.GradientTape() as outer:
-            outer.watch(x)
-            with tf.GradientTape() as inner:
-                inner.watch(x)
-                total = tf.reduce_sum(function(x) ** 3)
-            total = tf.reduce_sum(inner.gradient(total, x) ** 2)
-        return outer.gradient(total, x)
-    import torch
-
-    x = torch.from_numpy(x).requires_grad_()
-    (slope,) = torch.autograd.grad((function(x) ** 3).sum(), x, create_graph=True)
-    return torch.autograd.grad((slope**2).sum(), x)[0]
-
-
-@pytest.mark.skipif(BACKEND == "jax", reason="a test of its own")
-def test_gradients_of_gradients(both):
-    mask, weights = normals(3, 1, 9, seed=1) > -1, normals(9, seed=2)
-    functions = [
-        lambda x: ops.sparsemax(x, mask),
-        lambda x: ops.entmax(x, alpha=1.4),
-        lambda x: ops.pairwise_l1(x, 2 * x, weights),
-    ]
-    for function in functions:
-        expected, found = both(gradient_of_a_gradient, function, normals(3, 5, 9))
-        near(found, expected)
-
-
 @pytest.mark.parametrize("alpha", [2.0, 1.5, 3.0])
 def test_a_row_of_infinitely_low_scores_is_nan_as_without_its_masked_keys(alpha, both):
     scores = np.full((1, 3, 4), -np.inf)

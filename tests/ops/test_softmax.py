@@ -2,12 +2,15 @@
 
 import inspect
 
+import keras
 import numpy as np
+import pytest
 import reference
-from tools import to_numpy
+from tools import run_with_gradients, to_numpy
 from weight_laws import WeightLaws, products, softmax
 
 from keras_quasiattn import layers, ops
+from keras_quasiattn.core.masks import masked_softmax
 
 
 class TestSoftmax(WeightLaws):
@@ -24,6 +27,19 @@ class TestSoftmax(WeightLaws):
 def test_large_scores():
     x = np.array([[[1e4], [-1e4]]], "float32")
     np.testing.assert_array_equal(to_numpy(ops.softmax_attention(x, x, x)), x)
+
+
+@pytest.mark.filterwarnings("error:You are using a softmax")
+def test_keras_warned_of_the_softmax_over_a_single_key():
+    mask = keras.ops.convert_to_tensor([[True], [False]])
+    (all_, shown), (gradient,) = run_with_gradients(
+        lambda x: [masked_softmax(x, None), masked_softmax(x, mask)],
+        [np.array([[5.0], [-5.0]])],
+        [np.full((2, 1), 3.0)] * 2,
+    )
+    np.testing.assert_array_equal(all_, [[1], [1]])
+    np.testing.assert_array_equal(shown, [[1], [0]])
+    np.testing.assert_array_equal(gradient, [[0], [0]])
 
 
 def test_other_functions_take_its_options_from_scale_on_as_they_say():

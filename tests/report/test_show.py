@@ -1,6 +1,5 @@
 import html
 import re
-import sys
 
 import keras
 import numpy as np
@@ -8,7 +7,6 @@ import pytest
 
 import keras_quasiattn
 from keras_quasiattn import layers
-from keras_quasiattn.errors import UserError
 
 for package in ("jinja2", "matplotlib"):
     pytest.importorskip(package, reason="extra report is not installed")
@@ -149,16 +147,6 @@ def test_an_example_beyond_the_batch_was_the_last_one(index):
     x = np.ones((2, 3, 4), "float32")
     with pytest.raises(ValueError, match="`index` must be the number of an example in the batch"):
         keras_quasiattn.report.show(layers.MultiHeadCoDA(1, 4), x, x, index=index)
-
-
-def test_what_is_missing_is_named_when_it_is_needed(monkeypatch):
-    view = keras_quasiattn.report.show(layers.CoDA(name="coda"), [A, B])
-    for module, use in (("jinja2", view.html), ("matplotlib", lambda: view.figure().png)):
-        monkeypatch.setitem(sys.modules, module, None)
-        with pytest.raises(
-            UserError, match=rf"{module} is not installed: pip install 'keras-quasiattn\[report\]'"
-        ):
-            use()
 
 
 def test_sequences_without_positions_are_refused():

@@ -51,13 +51,6 @@ def test_the_requests_are_as_a_server_takes_them(tmp_path):
     assert str(WARM_UP) == "assets.extra/tf_serving_warmup_requests"
 
 
-def test_version_without_requests(tmp_path):
-    with pytest.raises(
-        UserError, match="has no assets.extra/tf_serving_warmup_requests to compare with: export"
-    ):
-        read_warm_up(tmp_path)
-
-
 @pytest.mark.parametrize("content", [b"not a record", None])
 def test_damaged_file(content, tmp_path):
     write_warm_up(tmp_path, "mine", RECORDS)

@@ -1,14 +1,11 @@
 import json
 import shutil
-import types
-from typing import Any
 
 import numpy as np
 import pytest
 import tiny_texts
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.lab.tasks.classify_presets import MODELS
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER
 from keras_quasiattn.lab.training import RunFolder
@@ -274,19 +271,3 @@ def test_options_that_cannot_be(model, changed, message, texts_data):
     with pytest.raises(UserError, match=message) as caught:
         tiny_texts.make(texts_data, model, **changed).prepare()
     assert len(str(caught.value).splitlines()) == 1
-
-
-def test_unknown_split_and_limit(trained):
-    task, model = trained
-    with pytest.raises(UserError, match=r"unknown split 'tset' \(did you mean 'test'\?\)"):
-        task.evaluate(model, "tset")
-    with pytest.raises(UserError, match="limit is 0"):
-        task.evaluate(model, limit=0)
-
-
-def test_own_data_without_a_test_file_say_what_to_do():
-    data: Any = types.SimpleNamespace(splits={"train": np.zeros(3), "validation": np.zeros(1)})
-    with pytest.raises(
-        UserError, match=r"no split 'test': measure with --split validation, or .*data\.test=FILE"
-    ):
-        Task._chosen(types.SimpleNamespace(_data=data, _file=None), "test", None)  # type: ignore

@@ -90,11 +90,3 @@ def test_nothing_is_silent_for_long(stream, monkeypatch):
             time.sleep(0.01)
         progress.say("done")
     assert stream.getvalue().endswith("\x1b[Kdone\n" if stream.isatty() else "far\ndone\n")
-
-
-def test_quiet_is_silent(clock):
-    stream = io.StringIO()
-    with Progress(False, stream) as progress:
-        progress.say("a")
-        progress.replace("b")
-    assert stream.getvalue() == ""
