@@ -11,6 +11,7 @@ import time
 import pytest
 import tiny_mlu
 import warm
+from tools import long_except
 
 SEVERAL = """
 import json, sys
@@ -163,17 +164,11 @@ cli.main(["tasks", "classify"])
 """
 
 
+FAST = ("tracing", "swallowing", "loading")
+
+
 @pytest.mark.parametrize(
-    "what",
-    [
-        "tracing",
-        "swallowing",
-        "loading",
-        *(
-            pytest.param(what, marks=pytest.mark.long)
-            for what in ("translating", "computing", "deleting")
-        ),
-    ],
+    "what", long_except((*FAST, "translating", "computing", "deleting"), *FAST)
 )
 def test_control_c_while_a_graph_was_traced_wrote_132_lines(what, tmp_path):
     begun = tmp_path / "begun"

@@ -14,6 +14,7 @@ import pytest
 import tiny_mlu
 import warm
 from keras import ops
+from tools import reloaded
 
 from keras_quasiattn import layers, models, report
 from keras_quasiattn.attention import (
@@ -99,8 +100,7 @@ def test_in_blocks_and_their_saved_files(multi_head, tmp_path):
     encoded = layers.TransformerEncoder(**sizes)(source)
     model = keras.Model([source, target], layers.TransformerDecoder(**sizes)(target, encoded))
     assert sum(isinstance(one, multi_head) for one in model._flatten_layers()) == 3
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
+    loaded = reloaded(model, tmp_path)
     np.testing.assert_array_equal(*(np.asarray(one([A, B])) for one in (model, loaded)))
     # No position sees later ones.
     changed = np.concatenate([B[:, :-1], B[:, -1:] + 1], axis=1)

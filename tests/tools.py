@@ -1,4 +1,4 @@
-"""Helpers for tests on every backend: samples of a product of options, arrays, gradients."""
+"""Helpers for tests on every backend: samples of options, saved models, arrays, gradients."""
 
 import importlib.util
 import itertools
@@ -46,6 +46,17 @@ def _facts(row):
         items = value.items() if isinstance(value, dict) else [("", value)]
         values += [f"{place} {name} {item!r}" for name, item in items]
     return {fact for size in (1, 2) for fact in itertools.combinations(values, size)}
+
+
+def long_except(values, *fast, others=pytest.mark.long):
+    """Return parameters, of which those that are not `fast` are long tests, or of another mark."""
+    return [pytest.param(value, marks=[] if value in fast else others) for value in values]
+
+
+def reloaded(model, folder, **options):
+    """Return what Keras loads of the file to which it saves the model."""
+    model.save(folder / "model.keras")
+    return keras.saving.load_model(folder / "model.keras", **options)
 
 
 def normal(*shape, seed=0):

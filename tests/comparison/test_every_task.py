@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from tools import long_except
 
 from keras_quasiattn.lab.comparison.of_task import compare_task
 from keras_quasiattn.lab.tasks import available
@@ -15,16 +16,10 @@ SIMPLE = {"classify": ["majority", "bag of words"], "pairs": ["majority", "bag o
 SIMPLE["rank"] = ["bag of words"]
 
 
+# In CI, one by a metric of the whole set; test_compare_command.py has one by the mean of items,
+# with baselines.
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "name",
-    [
-        # One by a metric of the whole set; test_compare_command.py has one by the mean of items,
-        # with baselines.
-        pytest.param(name, marks=[] if name == "translate" else pytest.mark.complete)
-        for name in available()
-    ],
-)
+@pytest.mark.parametrize("name", long_except(available(), "translate", others=pytest.mark.complete))
 @pytest.mark.usefixtures("in_this_process")
 def test_a_task_is_compared(name, tiny_task, tmp_path, request):
     if name == "translate":  # in CI, the comparison that is killed begins in graphs

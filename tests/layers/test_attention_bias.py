@@ -9,7 +9,7 @@ import reference
 from keras import ops
 from layer_case import randomize
 from running import as_tensor
-from tools import normal, to_numpy
+from tools import normal, reloaded, to_numpy
 
 from keras_quasiattn import layers
 from keras_quasiattn.attention.base import ATTENTIONS
@@ -185,8 +185,7 @@ def test_a_model_with_a_learned_bias_trains_and_is_saved_and_exported(tmp_path):
     before = to_numpy(model.get_layer("bias").table.value)
     model.fit(x, np.ones((B, 8), "float32"), verbose=0)
     assert (to_numpy(model.get_layer("bias").table.value) != before).any()
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
+    loaded = reloaded(model, tmp_path)
     np.testing.assert_array_equal(to_numpy(loaded(x)), to_numpy(model(x)))
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from tools import to_numpy
+from tools import reloaded, to_numpy
 
 from keras_quasiattn import layers, models
 from keras_quasiattn.attention.coda.calibration import can_be_calibrated
@@ -92,8 +92,7 @@ def test_pairs_and_saving(tmp_path):
     models.calibrate_attention(model, ids)
     answer = to_numpy(model(ids))
     assert np.abs(answer - before).max() > 1e-5
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
+    loaded = reloaded(model, tmp_path)
     np.testing.assert_allclose(to_numpy(loaded(ids)), answer, atol=1e-6)
     # A second calibration finds the same scales.
     models.calibrate_attention(loaded, ids)

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 from layer_case import randomize
-from tools import normal, to_numpy
+from tools import normal, reloaded, to_numpy
 
 from keras_quasiattn.layers import (
     GatedAttention,
@@ -263,8 +263,7 @@ def test_a_network_of_ones_own(name, tmp_path):
     layer = GatedAttention(keras.Sequential(NETWORKS[name]()), seed=3)
     model = model_with(layer)
     x = [normal(B, T, D), MASK]
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
+    loaded = reloaded(model, tmp_path)
     (expected,) = arrays(model(x))
     np.testing.assert_array_equal(arrays(loaded(x))[0], expected)
     (short,) = arrays(model([x[0][1:2, :4], MASK[1:2, :4]]))

@@ -11,7 +11,7 @@ from cases import ONE_OF_EACH, one_of_each_by_default, one_of_each_call, one_of_
 from layer_case import BATCH, FEATURES, LayerCase, constructor_parameters, randomize
 from non_default import NON_DEFAULT, TOGETHER
 from running import model_of, outputs, plain_outputs, shared_layer, weights
-from tools import to_numpy
+from tools import reloaded, to_numpy
 
 from keras_quasiattn.layers import (
     AdaptiveHalting,
@@ -141,8 +141,7 @@ def test_keras_file_round_trip(case, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", category=DeprecationWarning)
-        model.save(tmp_path / "model.keras")
-        loaded = keras.models.load_model(tmp_path / "model.keras")
+        loaded = reloaded(model, tmp_path)
     restored = loaded.get_layer("renamed")
     assert type(restored) is case.layer
     assert restored.get_config() == layer.get_config()

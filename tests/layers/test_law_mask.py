@@ -15,7 +15,7 @@ from cases import (
 )
 from layer_case import BATCH, FEATURES, randomize
 from running import assert_close, gradients, masked_outputs, outputs, plain_outputs, shared_layer
-from tools import to_numpy
+from tools import long_except, to_numpy
 
 from keras_quasiattn.layers import MaskedPooling
 
@@ -150,9 +150,7 @@ def test_an_empty_batch_has_answers_and_gradients_of_its_shape(case):
             assert not gradient.any()
 
 
-@pytest.mark.parametrize(
-    "size", [2, *(pytest.param(size, marks=pytest.mark.long) for size in (1, 3))]
-)
+@pytest.mark.parametrize("size", long_except([1, 2, 3], 2))
 @one_of_each_by_default
 def test_sizes_that_coincide_mean_nothing(case, size):
     """Heads, their size, batch and lengths may be equal without changing the result.
@@ -170,9 +168,7 @@ def test_sizes_that_coincide_mean_nothing(case, size):
     assert_close(outputs(case, layer, sequences), expected)
 
 
-@pytest.mark.parametrize(
-    "spoilt", [np.nan, *(pytest.param(one, marks=pytest.mark.long) for one in (np.inf, 1e30))]
-)
+@pytest.mark.parametrize("spoilt", long_except([np.nan, np.inf, 1e30], np.nan))
 @pytest.mark.parametrize(
     "case", [case for case in CASES if case.options.get("use_causal_mask")], ids=str
 )

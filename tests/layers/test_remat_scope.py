@@ -5,6 +5,7 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
+from tools import long_except
 
 from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.layers import TransformerEncoder
@@ -40,14 +41,7 @@ def trained(wrap: Any, attention: str) -> list[np.ndarray]:
     return model.get_weights()
 
 
-@pytest.mark.parametrize(
-    "attention",
-    [
-        pytest.param(name, marks=() if name == "coda" else pytest.mark.long)
-        for name in sorted(ATTENTIONS)
-        if name != "gated"  # which draws its gates
-    ],
-)
+@pytest.mark.parametrize("attention", long_except(sorted(ATTENTIONS.keys() - {"gated"}), "coda"))
 def test_a_rematerialized_block_trains_as_the_block(attention):
     pairs = zip(trained(Rematerialized, attention), trained(lambda b: b, attention), strict=True)
     for weight, known in pairs:

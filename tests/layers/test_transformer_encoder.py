@@ -2,7 +2,7 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from tools import normal, to_numpy
+from tools import normal, reloaded, to_numpy
 
 from keras_quasiattn.layers import TransformerDecoder, TransformerEncoder
 
@@ -49,8 +49,7 @@ def test_any_layer_with_the_call_contract_will_do(tmp_path, as_config):
     given = keras.saving.serialize_keras_object(template) if as_config else template
     x, inputs = normal(2, 4, D), keras.Input((None, D))
     model = keras.Model(inputs, TransformerEncoder(7, attention=given)(inputs))
-    model.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    loaded = reloaded(model, tmp_path)
     np.testing.assert_array_equal(to_numpy(loaded(x)), to_numpy(model(x)))
     attention = loaded.layers[-1].attention
     assert isinstance(attention, keras.layers.MultiHeadAttention)

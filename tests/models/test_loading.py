@@ -4,7 +4,7 @@ import addresses
 import keras
 import numpy as np
 import pytest
-from tools import to_numpy
+from tools import long_except, to_numpy
 
 from keras_quasiattn.layers import MultiHeadCoDA, TransformerEncoder
 from keras_quasiattn.layers.recurrence import BidirectionalGRU
@@ -30,12 +30,7 @@ def functional() -> keras.Model:
 
 
 @pytest.mark.parametrize(
-    "make",
-    [
-        classifier,
-        functional,
-        *(pytest.param(make, marks=pytest.mark.long) for make in (seq2seq, reader)),
-    ],
+    "make", long_except([classifier, functional, seq2seq, reader], classifier, functional)
 )
 def test_a_model_loads_though_its_parts_lie_where_others_have_lain(make, tmp_path):
     """While Keras loads a model, it treats everything serialized at one address as one object.

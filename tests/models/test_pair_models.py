@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 from pair_kinds import CLASSES, FIRST, KINDS, LABELS, SECOND, answer, lively, make, pair, to_numpy
+from tools import long_except, reloaded
 
 # These kinds contain every part of the others: "both" has the parts of "none", "attention" and
 # "conflict".
@@ -16,13 +17,7 @@ MIXTURES = ("mixture", "elbo", "reinforce")
 
 def kinds(*chosen: str, among: Iterable[str] = KINDS) -> pytest.MarkDecorator:
     """Parametrize over those kinds; the others of `among` are complete tests."""
-    return pytest.mark.parametrize(
-        "kind",
-        [
-            pytest.param(kind, marks=[] if kind in chosen else pytest.mark.complete)
-            for kind in among
-        ],
-    )
+    return pytest.mark.parametrize("kind", long_except(among, *chosen, others=pytest.mark.complete))
 
 
 @kinds(*CHOSEN, "softmax")
@@ -77,8 +72,7 @@ def test_every_argument_survives_saving(kind, tmp_path):
     assert model.embedding.embeddings.path not in {
         variable.path for variable in model.trainable_variables
     }
-    model.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras", compile=False)
+    loaded = reloaded(model, tmp_path, compile=False)
     assert loaded.get_config() == model.get_config()
     assert all(loaded.get_config()[name] == value for name, value in changed.items())
     assert len(loaded.weights) == len(model.weights)

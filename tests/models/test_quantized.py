@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import pytest
 from test_swap_blocks import MASK, Block, X, model_of, of_blocks, values
+from tools import reloaded
 
 from keras_quasiattn.layers import MultiHeadCoDA, TransformerEncoder
 from keras_quasiattn.models import (
@@ -125,18 +126,15 @@ def test_a_quantized_model_is_saved_and_loads_twice(name, mode, tmp_path):
     model = MODELS[name]()
     model.quantize(mode)
     assert modes(model).count(mode) > 1
-    model.save(tmp_path / "one.keras")
-    loaded = keras.saving.load_model(tmp_path / "one.keras")
+    loaded = reloaded(model, tmp_path)
     assert_same(model, loaded)
-    loaded.save(tmp_path / "two.keras")
-    assert_same(model, keras.saving.load_model(tmp_path / "two.keras"))
+    assert_same(model, reloaded(loaded, tmp_path))
 
 
 def test_lora_is_merged_before_it_is_quantized(tmp_path):
     model = with_lora()
     model.quantize("int8")
-    model.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    loaded = reloaded(model, tmp_path)
     assert modes(loaded) == modes(model)
     assert not any(getattr(one, "lora_enabled", False) for one in loaded._flatten_layers())
     np.testing.assert_allclose(values(loaded, X, MASK), values(model, X, MASK), atol=0.05)
@@ -155,8 +153,7 @@ def test_the_configuration_of_the_quantization_is_kept(name, tmp_path):
     model = model_of(lambda x, mask: MultiHeadCoDA(2, 4)(x, x, value_mask=mask))
     model.quantize(config=CONFIGS[name], filters="query|value|output")
     assert modes(model).count(CONFIGS[name].mode) == 3
-    model.save(tmp_path / "model.keras")
-    assert_same(model, keras.saving.load_model(tmp_path / "model.keras"))
+    assert_same(model, reloaded(model, tmp_path))
 
 
 def test_what_is_not_quantized_is_saved_as_before(tmp_path):

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import pytest
 import reading_reference as reference
+from tools import reloaded
 
 from keras_quasiattn.models import AttentionFlowReader, DecaProp, SpanCrossentropy, best_spans
 from keras_quasiattn.models.reader import Reader, SpanNetwork
@@ -127,8 +128,7 @@ def test_everything_survives_saving(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", category=DeprecationWarning)
-        model.save(tmp_path / "model.keras")
-        loaded = keras.saving.load_model(tmp_path / "model.keras", compile=False)
+        loaded = reloaded(model, tmp_path, compile=False)
     assert loaded.get_config() == model.get_config()
     assert loaded.get_config()["character_units"] == 2 and not loaded.embedding.trainable
     np.testing.assert_array_equal(answer(loaded), answer(model))

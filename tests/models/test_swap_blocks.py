@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
+from tools import reloaded
 
 from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.layers import (
@@ -204,8 +205,7 @@ def test_a_layer_in_a_wrapper_of_keras(tmp_path):
     x = np.stack([X, X[:, ::-1]], axis=1)
     for start in ("projections", "unchanged"):
         copy = swap_attention(model, "relu", start=start)
-        copy.save(tmp_path / "copy.keras")
-        loaded = keras.saving.load_model(tmp_path / "copy.keras")
+        loaded = reloaded(copy, tmp_path)
         np.testing.assert_allclose(
             ops.convert_to_numpy(loaded(x)), ops.convert_to_numpy(copy(x)), atol=1e-6
         )
@@ -247,7 +247,6 @@ def test_attention_in_a_model_that_a_layer_holds(make, tmp_path):
     assert [layer.name for layer in copy.layers] == [layer.name for layer in model.layers]
     assert kinds(model) == [keras.layers.MultiHeadAttention]
     np.testing.assert_allclose(values(copy, X), values(model, X), atol=1e-6)
-    copy.save(tmp_path / "copy.keras")
-    loaded = keras.saving.load_model(tmp_path / "copy.keras")
+    loaded = reloaded(copy, tmp_path)
     assert MultiHeadReLU in kinds(loaded) and keras.layers.MultiHeadAttention not in kinds(loaded)
     np.testing.assert_allclose(values(loaded, X), values(copy, X), atol=1e-6)

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
+from tools import reloaded
 
 from benchmarks import tiny_hub
 from keras_quasiattn.attention.start import Start
@@ -64,9 +65,8 @@ def test_a_model_is_swapped_answers_as_before_learns_and_is_saved(name, tmp_path
         ops.max(ops.abs(one.amount)) for one in copy._flatten_layers() if isinstance(one, Start)
     ]
     assert len(factors) == attention_count(model) and any(float(one) > 0 for one in factors)
-    for number, one in enumerate((copy, other)):
-        one.save(tmp_path / f"{number}.keras")
-        loaded = keras.saving.load_model(tmp_path / f"{number}.keras")
+    for one in (copy, other):
+        loaded = reloaded(one, tmp_path)
         assert isinstance(loaded, type(model)) and difference(one, loaded) <= 1e-6
 
 
@@ -79,8 +79,7 @@ def test_a_clone_and_a_nested_model_keep_the_swap(name, tmp_path):
     clone.set_weights(copy.get_weights())
     assert difference(clone, copy) <= 1e-6
     part = getattr(copy, "backbone", copy)
-    part.save(tmp_path / "part.keras")
-    loaded = keras.saving.load_model(tmp_path / "part.keras")
+    loaded = reloaded(part, tmp_path)
     assert difference(loaded, part) <= 1e-6
     again = swap_attention(copy, "sigmoid")
     assert attention_count(again) == attention_count(copy)
@@ -90,8 +89,7 @@ def test_a_quantized_copy_is_saved(tmp_path):
     """Its configuration is that of the original, which is not quantized."""
     copy = swap_attention(original("BERT"), "sigmoid")
     copy.quantize("int8", filters="query|output|embedding")
-    copy.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    loaded = reloaded(copy, tmp_path)
     assert [one.quantization_mode for one in loaded._flatten_layers()].count("int8") > 4
     assert difference(loaded, copy) <= 1e-5
 
@@ -171,8 +169,7 @@ def test_a_task_keeps_its_preprocessor_and_what_it_is_compiled_with(tmp_path):
     assert copy.preprocessor is preprocessor and copy.compiled
     np.testing.assert_allclose(copy.predict(texts), task.predict(texts), atol=1e-6)
     copy.fit(texts, [0, 1], verbose=0)
-    copy.save(tmp_path / "copy.keras")
-    loaded = keras.saving.load_model(tmp_path / "copy.keras")
+    loaded = reloaded(copy, tmp_path)
     np.testing.assert_allclose(copy.predict(texts), loaded.predict(texts), atol=1e-6)
 
 
@@ -185,8 +182,7 @@ def test_a_backbone_within_a_model_keeps_its_class_and_lora_its_meaning(tmp_path
     assert difference(copy, model) <= 1e-6
     inside = copy.get_layer(backbone.name)
     assert isinstance(inside, hub.models.BertBackbone) and inside is not backbone
-    copy.save(tmp_path / "copy.keras")
-    assert difference(copy, keras.saving.load_model(tmp_path / "copy.keras")) <= 1e-6
+    assert difference(copy, reloaded(copy, tmp_path)) <= 1e-6
     inside.enable_lora(2)
     assert difference(copy, model) <= 1e-6
     assert sum("lora" in weight.path for weight in copy.trainable_weights) == 8

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 from test_swap_blocks import X, kinds, values
+from tools import reloaded
 
 from keras_quasiattn.layers import MultiHeadCoDA, TransformerEncoder
 from keras_quasiattn.models import swap_attention
@@ -89,8 +90,7 @@ def test_grouped_queries_are_swapped_wherever_they_stand(tmp_path):
     np.testing.assert_allclose(values(same, X), values(model, X), atol=1e-5)
     copy = swap_attention(model)
     assert kinds(copy) == [MultiHeadCoDA] * 3
-    copy.save(tmp_path / "copy.keras")
-    loaded = keras.saving.load_model(tmp_path / "copy.keras")
+    loaded = reloaded(copy, tmp_path)
     np.testing.assert_allclose(values(loaded, X), values(copy, X), atol=1e-6)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from keras import ops
 from test_swap_blocks import MASK, Block, X, model_of, values
-from tools import run_with_gradients, to_numpy
+from tools import long_except, reloaded, run_with_gradients, to_numpy
 
 from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
@@ -120,13 +120,7 @@ def test_the_copy_answers_as_the_original(name, model, start):
     )
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[] if name in ("coda", "forgetting") else pytest.mark.long)
-        for name in sorted(ATTENTIONS)
-    ],
-)
+@pytest.mark.parametrize("name", long_except(sorted(ATTENTIONS), "coda", "forgetting"))
 def test_the_first_gradients_are_those_of_the_original_and_the_factors_have_some(name):
     copy = swap_attention(original("functional"), name, start="unchanged", **OPTIONS.get(name, {}))
     known, found = gradients(original("functional"))[0], gradients(copy)
@@ -171,8 +165,7 @@ def test_a_factor_of_a_head_multiplies_the_other_attention():
 @pytest.mark.parametrize("name", MAKERS)
 def test_it_is_saved_and_loaded(name, start, tmp_path):
     copy = moved(swap_attention(original(name), "coda", alpha="learned", start=start))
-    copy.save(tmp_path / "copy.keras")
-    loaded = keras.saving.load_model(tmp_path / "copy.keras")
+    loaded = reloaded(copy, tmp_path)
     np.testing.assert_allclose(values(loaded, X, MASK), values(copy, X, MASK), atol=1e-6)
     assert [one.arguments for one in starts(loaded)] == [one.arguments for one in starts(copy)]
     assert np.abs(values(copy, X, MASK) - values(original(name), X, MASK)).max() > 1e-3
@@ -269,8 +262,7 @@ def test_the_blend_moves_over_its_share_of_the_batches_and_ends_with_the_new_one
         getattr(plain, name).set_weights(getattr(layer, name).get_weights())
     np.testing.assert_allclose(values(copy, X), ops.convert_to_numpy(plain(X, X)), atol=1e-6)
     # A file records that the old attention is gone.
-    copy.save(tmp_path / "copy.keras")
-    loaded = keras.saving.load_model(tmp_path / "copy.keras")
+    loaded = reloaded(copy, tmp_path)
     assert starts(loaded)[0].is_finished
     np.testing.assert_allclose(values(loaded, X), values(copy, X), atol=1e-6)
     with recording() as found:
@@ -283,8 +275,7 @@ def test_a_blend_goes_on_where_it_was_and_stays_in_a_file(tmp_path):
     fit = {"batch_size": 2, "verbose": 0}
     copy.fit(data, data, callbacks=[BlendAttention(updates=8), shares], **fit)
     assert shares.seen[-1] == (0.5, False)
-    copy.save(tmp_path / "copy.keras")
-    loaded = keras.saving.load_model(tmp_path / "copy.keras")
+    loaded = reloaded(copy, tmp_path)
     assert float(starts(loaded)[0].amount) == 0.5 and not starts(loaded)[0].is_finished
     again = [BlendAttention(updates=8), shares]
     loaded.fit(data, data, epochs=2, initial_epoch=1, callbacks=again, **fit)
@@ -317,8 +308,7 @@ def test_a_loaded_blend_given_earlier_weights_predicted_without_the_old_attentio
     copy = blended()  # no callback told the layers of a loaded copy which model calls them
     earlier, expected = copy.get_weights(), values(copy, X)
     starts(copy)[0].amount.assign(1.0)
-    copy.save(tmp_path / "copy.keras")
-    loaded = keras.saving.load_model(tmp_path / "copy.keras")
+    loaded = reloaded(copy, tmp_path)
     assert np.abs(loaded.predict(X, verbose=0) - expected).max() > 1e-3
     loaded.set_weights(earlier)
     np.testing.assert_allclose(loaded.predict(X, verbose=0), expected, atol=1e-6)

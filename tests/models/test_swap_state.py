@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 from test_swap_blocks import Block, X, model_of, values
+from tools import reloaded
 
 from keras_quasiattn.layers import MultiHeadSoftmax, TransformerEncoder
 from keras_quasiattn.models import TransformerClassifier, swap_attention
@@ -135,8 +136,7 @@ def test_lora_is_merged_as_the_message_says(tmp_path):
     with_lora(model)
     query = model.get_layer("attention").query_dense
     query.lora_kernel_b.assign(np.ones(query.lora_kernel_b.shape))
-    model.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    loaded = reloaded(model, tmp_path)
     copy = swap_attention(loaded, "softmax")
     np.testing.assert_allclose(values(copy, X), values(model, X), atol=1e-5)
 

@@ -3,7 +3,7 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
-from tools import to_numpy
+from tools import reloaded, to_numpy
 
 from keras_quasiattn.models import TextClassifier, TransformerClassifier
 
@@ -95,8 +95,7 @@ def test_every_argument_survives_saving(kind, tmp_path):
     if not kind.startswith("transformer"):
         changed.update(merge_mode="sum", embedding_dropout=0.5, num_layers=2, train_embedding=False)
     model = make(kind, **changed)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras", compile=False)
+    loaded = reloaded(model, tmp_path, compile=False)
     assert loaded.get_config() == model.get_config()
     assert all(loaded.get_config()[name] == value for name, value in changed.items())
     np.testing.assert_array_equal(logits(loaded, IDS), logits(model, IDS))

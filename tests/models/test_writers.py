@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from tools import to_numpy
+from tools import reloaded, to_numpy
 
 from keras_quasiattn.models import CausalTransformer, Seq2Seq, Transformer
 
@@ -173,8 +173,7 @@ def test_every_constructor_argument_survives_save_and_load(kind, tmp_path):
     assert set(parameters) - {"self", "kwargs"} == set(given)
     assert not [name for name in given if parameters[name].default == given[name]]
     model = kind(**given, name="writer", dtype="mixed_bfloat16")
-    model.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    loaded = reloaded(model, tmp_path)
     assert {name: loaded.get_config()[name] for name in given} == given
     assert loaded.name == "writer" and loaded.dtype_policy.name == "mixed_bfloat16"
     np.testing.assert_array_equal(to_numpy(model(ids(kind))), to_numpy(loaded(ids(kind))))

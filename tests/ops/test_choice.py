@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 from checks import recorded_passes
-from tools import CODA_IMPLEMENTATIONS, normal
+from tools import CODA_IMPLEMENTATIONS, long_except, normal, reloaded
 
 from keras_quasiattn import layers, ops
 from keras_quasiattn.attention.coda import choice
@@ -209,8 +209,7 @@ def test_fit_evaluate_and_predict_use_compiled_loops(passes, tmp_path):
     model.fit(data, data, validation_data=(data, data), verbose=0)
     assert passes == ["forward", "backward", "forward"]
     expected = model.predict(data, verbose=0)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    loaded = reloaded(model, tmp_path)
     np.testing.assert_array_equal(loaded.predict(data, verbose=0), expected)
     assert passes[3:] == ["forward"] * 2
 
@@ -249,10 +248,7 @@ def _function(model, data, folder):
 
 
 @tensorflow_loops
-@pytest.mark.parametrize(
-    "export",
-    [_export, *(pytest.param(export, marks=pytest.mark.long) for export in (_save, _function))],
-)
+@pytest.mark.parametrize("export", long_except([_export, _save, _function], _export))
 def test_no_export_holds_compiled_loops_though_predict_uses_them(export, passes, tmp_path):
     model, data = model_with_long_inputs()
     expected = model.predict(data, verbose=0)

@@ -4,6 +4,7 @@ import shutil
 import numpy as np
 import pytest
 import tiny_texts
+from tools import long_except
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.tasks.classify_presets import MODELS
@@ -63,18 +64,11 @@ def test_any_text_has_finite_probabilities(trained):
             assert len(answer["tokens"]) == len(answer["gates"]) == len(answer["weights"]) <= 12
 
 
-REPRESENTATIVE = ("bilstm_coda", "transformer")  # the run above is one of bilstm_gated
+OTHERS = [model for model in MODELS if model != ENCODER]  # which test_encoder.py has
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        pytest.param(model, marks=[] if model in REPRESENTATIVE else pytest.mark.long)
-        for model in MODELS
-        if model != ENCODER  # test_encoder.py
-    ],
-)
-# The run above covers training in a graph, and test_mlu_task.py a Transformer.
+# The run above, one of bilstm_gated, covers training in a graph.
+@pytest.mark.parametrize("model", long_except(OTHERS, "bilstm_coda", "transformer"))
 @pytest.mark.usefixtures("eagerly")
 def test_every_model_trains_a_step_and_answers(model, texts_data):
     task = tiny_texts.make(texts_data, model, data__max_length=6)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny_mlu
+from tools import long_except
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab import tasks
@@ -76,13 +77,7 @@ def training_batch(mlu_data):
     return next(iter(tiny_mlu.make(mlu_data).training_data(0)))
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        *("coda", "universal"),
-        *(pytest.param(model, marks=pytest.mark.long) for model in ("softmax", "universal_coda")),
-    ],
-)
+@pytest.mark.parametrize("model", long_except(MODELS, "coda", "universal"))
 def test_every_model_builds_and_trains(model, mlu_data, training_batch):
     task = tiny_mlu.make(mlu_data, model, model__num_layers=2)
     built = task.build_model()

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny_sequences
+from tools import long_except
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.tasks import get, sequence_presets
@@ -112,9 +113,7 @@ def test_predict_is_the_served_function_and_a_batch_its_items(trained):
     assert task.predict(model, []) == []
 
 
-@pytest.mark.parametrize(
-    "model", ["transformer", pytest.param("seq2seq_coda", marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("model", long_except(["transformer", "seq2seq_coda"], "transformer"))
 def test_an_answer_is_explained_by_a_weight_a_pair_of_pieces(model, trained, folder, run):
     task, network = trained
     if model != "transformer":
@@ -171,15 +170,8 @@ def test_any_script_has_an_answer(trained):
         assert isinstance(row["answer"], str)
 
 
-REPRESENTATIVE = ("transformer_coda", "seq2seq_attention")
-
-
 @pytest.mark.parametrize(
-    "model",
-    [
-        pytest.param(model, marks=[] if model in REPRESENTATIVE else pytest.mark.long)
-        for model in sequence_presets.MODELS
-    ],
+    "model", long_except(sequence_presets.MODELS, "transformer_coda", "seq2seq_attention")
 )
 def test_every_model_is_made_and_its_batches_fit(model, folder):
     task = tiny_sequences.make(folder, model=model)

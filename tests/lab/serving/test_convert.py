@@ -12,6 +12,7 @@ import tiny_mlu
 import tiny_pairs
 import tiny_reading
 import tiny_texts
+from tools import long_except
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.training import RunFolder
@@ -280,13 +281,7 @@ def test_litert_has_no_recurrent_models(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "key",
-    [
-        pytest.param(key, marks=[] if key == "openvino" else pytest.mark.complete)
-        for key in RUNTIMES
-    ],
-)
+@pytest.mark.parametrize("key", long_except(RUNTIMES, "openvino", others=pytest.mark.complete))
 def test_transformers_with_weights_of_8_bits(key, tmp_path):
     runtime(key)
     folder, task = classify(tmp_path, "transformer_coda")

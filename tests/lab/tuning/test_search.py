@@ -9,6 +9,7 @@ import pytest
 import tiny_encoder
 import tiny_sequences
 import tiny_texts
+from tools import long_except
 from trainings import Trainings
 
 from keras_quasiattn.errors import FileError, UserError
@@ -29,13 +30,7 @@ def tried(trainings):
     ]
 
 
-@pytest.mark.parametrize(
-    "method",
-    [
-        "random",
-        *(pytest.param(name, marks=pytest.mark.complete) for name in METHODS if name != "random"),
-    ],
-)
+@pytest.mark.parametrize("method", long_except(METHODS, "random", others=pytest.mark.complete))
 def test_the_best_trial_is_kept_and_a_seed_fixes_them_all(task, trainings, tmp_path, method):
     for name in ("one", "two"):
         folder = search(task, SPACE, tmp_path / name, method=method, trials=6, progress=False)
