@@ -9,10 +9,10 @@ from typing import Any
 
 import keras
 import numpy as np
+import tiny
 import tiny_pairs
 import tiny_texts
 
-from keras_quasiattn.lab.tasks import Task, get
 from keras_quasiattn.lab.text.encoder_tokenizers import byte_characters
 
 SPECIAL = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -144,13 +144,15 @@ def _norm(name: str, layer: Any) -> dict[str, Any]:
     return {f"{name}.weight": layer.gamma, f"{name}.bias": layer.beta}
 
 
-def make(data: Path, task: str, encoder: Path | str, seed: int = 3, **changed: Any) -> Task:
+def make(data: Path, task: str, encoder: Path | str, seed: int = 3, **changed: Any) -> Any:
     """Return the task with an encoder, on the files of `tiny_texts` or `tiny_pairs` in a folder."""
-    files = {f"data.{split}": data / f"{split}.tsv" for split in ("train", "validation", "test")}
-    settings = {
-        **SETTINGS,
-        "model.encoder": str(encoder),
-        **{name: str(file) for name, file in files.items() if file.exists()},
-        **{name.replace("__", "."): value for name, value in changed.items()},
-    }
-    return get(task)(preset="own", model="encoder", seed=seed, data_dir=data, overrides=settings)
+    files = {name: file for name, file in tiny.splits(data).items() if Path(file).exists()}
+    settings = {**SETTINGS, "model.encoder": str(encoder), **files, **tiny.dotted(changed)}
+    return tiny.make(task, "encoder", data, settings, seed)
+
+
+def started(data: Path, task: str, encoder: Path, **changed: Any) -> tuple[Any, Any]:
+    """Return that task with its data, and its model with the weights of the encoder."""
+    made, model = tiny.built(make(data, task, encoder, **changed))
+    made.initialize(model)
+    return made, model

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import tiny
 import warm
 
 ROOT = Path(__file__).parents[1]
@@ -30,18 +31,13 @@ COMMAND = (sys.executable, "-c", "import sys, quasiattn; sys.exit(quasiattn.main
 
 def make(data_dir: Path, model: str = "coda", preset: str = "demo", **overrides: Any) -> Any:
     """Return the task; `model__dropout=0.1` sets the option model.dropout."""
-    from keras_quasiattn.lab import tasks
-
-    dotted = {name.replace("__", "."): value for name, value in overrides.items()}
-    return tasks.get("mlu")(
-        preset=preset, model=model, seed=3, data_dir=data_dir, overrides={**OVERRIDES, **dotted}
-    )
+    settings = {**OVERRIDES, **tiny.dotted(overrides)}
+    return tiny.make("mlu", model, data_dir, settings, preset=preset)
 
 
 def settings(**overrides: Any) -> list[str]:
     """Return the same options for the command line."""
-    dotted = {name.replace("__", "."): value for name, value in overrides.items()}
-    return arguments({**OVERRIDES, **dotted})
+    return arguments({**OVERRIDES, **tiny.dotted(overrides)})
 
 
 def arguments(options: Mapping[str, Any]) -> list[str]:

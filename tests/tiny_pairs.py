@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from keras_quasiattn.lab.tasks import Task, get
+import tiny
 
 ANIMALS = ["cat", "dog", "cow", "hen", "fox", "owl"]
 FILLERS = ["the", "a", "old", "big", "saw", "it", "ran", "was"]
@@ -76,19 +76,12 @@ def files(folder: Path, task: str) -> Path:
 
 def overrides(folder: Path, task: str, model: str, **changed: Any) -> dict[str, Any]:
     """Return a small run's settings on these files; `model__units=4` overrides `model.units`."""
-    settings = {
-        **COMMON,
-        **{
-            f"data.{split}": str(folder / f"{split}.tsv")
-            for split in ("train", "validation", "test")
-        },
-    }
+    settings = {**COMMON, **tiny.splits(folder)}
     if not model.startswith("siamese"):
         settings.update({"model.projection_dim": 8, "model.num_layers": 1})
-    return {**settings, **{name.replace("__", "."): value for name, value in changed.items()}}
+    return {**settings, **tiny.dotted(changed)}
 
 
-def make(folder: Path, task: str, model: str, seed: int = 3, **changed: Any) -> Task:
+def make(folder: Path, task: str, model: str, seed: int = 3, **changed: Any) -> Any:
     """Return the task on the files in the folder."""
-    settings = overrides(folder, task, model, **changed)
-    return get(task)(preset="own", model=model, seed=seed, data_dir=folder, overrides=settings)
+    return tiny.make(task, model, folder, overrides(folder, task, model, **changed), seed)

@@ -5,7 +5,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from keras_quasiattn.lab.tasks import Task, get
+import tiny
 
 ANIMALS = ["cat", "dog", "cow", "hen", "bête", "猫"]
 NAMES = ["Zoë", "Max", "Éva", "Ян", "Ida", "Bo"]
@@ -56,16 +56,9 @@ def files(folder: Path) -> Path:
     return folder
 
 
-def make(folder: Path, model: str, seed: int = 3, **changed: Any) -> Task:
+def make(folder: Path, model: str, seed: int = 3, **changed: Any) -> Any:
     """Return the task on the files in the folder; `model__units=4` overrides `model.units`."""
-    settings = {
-        **COMMON,
-        **{
-            f"data.{split}": str(folder / f"{split}.jsonl")
-            for split in ("train", "validation", "test")
-        },
-    }
+    settings = {**COMMON, **tiny.splits(folder, "{}.jsonl")}
     if model != "attention_flow":
         settings |= {"model.num_layers": 2, "model.factors": 4}
-    settings |= {name.replace("__", "."): value for name, value in changed.items()}
-    return get("read")(preset="own", model=model, seed=seed, data_dir=folder, overrides=settings)
+    return tiny.make("read", model, folder, settings | tiny.dotted(changed), seed)

@@ -5,7 +5,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from keras_quasiattn.lab.tasks import Task, get
+import tiny
 
 WORDS = {"a": "ein", "dog": "Hund", "cat": "Tier", "sees": "sieht", "runs": "rennt", "man": "Mann"}
 COMMON = {
@@ -70,21 +70,16 @@ def files(folder: Path) -> Path:
 
 def overrides(folder: Path, task: str, model: str, **changed: Any) -> dict[str, Any]:
     """Return a small run's settings on these files; `model__units=4` overrides `model.units`."""
-    kind = "{0}.en,{0}.de" if task == "translate" else "{0}.jsonl"
-    data = {
-        f"data.{split}": kind.format(folder / split) for split in ("train", "validation", "test")
-    }
     sizes = RECURRENT if model.startswith("seq2seq") else TRANSFORMER
     return {
         **COMMON,
         **({} if task == "translate" else {"data.max_length": 60}),
-        **data,
+        **tiny.splits(folder, "{0}.en,{0}.de" if task == "translate" else "{0}.jsonl"),
         **{f"model.{name}": value for name, value in sizes.items()},
-        **{name.replace("__", "."): value for name, value in changed.items()},
+        **tiny.dotted(changed),
     }
 
 
-def make(folder: Path, task: str = "translate", model: str = "transformer", **changed: Any) -> Task:
+def make(folder: Path, task: str = "translate", model: str = "transformer", **changed: Any) -> Any:
     """Return the task on the files in the folder."""
-    settings = overrides(folder, task, model, **changed)
-    return get(task)(preset="own", model=model, seed=3, data_dir=folder, overrides=settings)
+    return tiny.make(task, model, folder, overrides(folder, task, model, **changed))

@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from keras_quasiattn.lab.tasks import Task, get
+import tiny
 
 WORDS = {"HUM": "who", "LOC": "where", "NUM": "many"}
 FILLERS = ["the", "of", "a", "city", "man", "ran", "old", "big", "is", "was", "did", "go"]
@@ -63,16 +63,13 @@ def overrides(folder: Path, model: str, **changed: Any) -> dict[str, Any]:
         **settings,
         "data.train": str(folder / "train.tsv"),
         "data.test": str(folder / "test.tsv"),
-        **{name.replace("__", "."): value for name, value in changed.items()},
+        **tiny.dotted(changed),
     }
 
 
-def make(folder: Path, model: str = "bilstm_gated", seed: int = 3, **changed: Any) -> Task:
+def make(folder: Path, model: str = "bilstm_gated", seed: int = 3, **changed: Any) -> Any:
     """Return the task on the files in the folder."""
-    settings = overrides(folder, model, **changed)
-    return get("classify")(
-        preset="own", model=model, seed=seed, data_dir=folder, overrides=settings
-    )
+    return tiny.make("classify", model, folder, overrides(folder, model, **changed), seed)
 
 
 def files(folder: Path, train: int = 240, test: int = 60) -> Path:

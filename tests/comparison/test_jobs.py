@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 import tiny_texts
+from tiny import prepared
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.comparison.engine import _run, _task
@@ -21,8 +22,7 @@ def job_of(task, assets):
 @pytest.mark.parametrize("name", ["classify", "pairs", "translate"])
 def test_every_run_learned_the_same_vocabulary_again(name, tiny_task, tmp_path, monkeypatch):
     """It took 8 of the 70 seconds of a run on 4,000 sentences."""
-    task = tiny_task(name)
-    task.prepare()
+    task = prepared(tiny_task(name))
     assets = _written_assets(task, tmp_path / "assets")
     assert assets is not None
 
@@ -35,8 +35,7 @@ def test_every_run_learned_the_same_vocabulary_again(name, tiny_task, tmp_path, 
         (sequence_task, "learn_sentence_pieces"),
     ):
         monkeypatch.setattr(module, one, learn)
-    other = _task(job_of(task, assets))
-    other.prepare()
+    other = prepared(_task(job_of(task, assets)))
     assert other.assets() == task.assets()
     with pytest.raises(AssertionError, match="learned again"):
         _task(job_of(task, None)).prepare()
@@ -45,8 +44,7 @@ def test_every_run_learned_the_same_vocabulary_again(name, tiny_task, tmp_path, 
 def test_word_vectors_are_read_by_every_run(tiny_task, tmp_path):
     """They are not assets, so a run that reused the assets alone would begin without vectors."""
     (tmp_path / "glove.txt").write_text("cat 1 2 3 4 5 6 7 8\n")
-    task = tiny_task("pairs", data__vectors=str(tmp_path / "glove.txt"))
-    task.prepare()
+    task = prepared(tiny_task("pairs", data__vectors=str(tmp_path / "glove.txt")))
     assert _written_assets(task, tmp_path / "assets") is None
     assert not (tmp_path / "assets").exists()
 

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import tensorflow_datasets as tfds
+import tiny
 
 from keras_quasiattn.errors import DataWarning, UserError
 from keras_quasiattn.lab.data import (
@@ -12,7 +13,6 @@ from keras_quasiattn.lab.data import (
     ranked_pairs_from_files,
 )
 from keras_quasiattn.lab.data.examples import classified_from_file
-from keras_quasiattn.lab.tasks import get
 
 RANKED = "question\tcandidate\tlabel\n"
 
@@ -149,15 +149,11 @@ def test_rows_that_were_left_out_of_a_file_to_measure_on_were_not_mentioned(tmp_
         assert len(classified_from_file(TextPairs, file, ("first", "second"), ("no", "yes"))) == 1
     log = put(tmp_path, "log.tsv", "query\tquestion\tctr\na\tb\t0\na\tc\t0.5\n")
     options = {"data.train": str(log)}
-    task = get("pairs")(
-        preset="click_log", model="decomposable", seed=0, data_dir=tmp_path, overrides=options
-    )
+    task = tiny.make("pairs", "decomposable", tmp_path, options, preset="click_log")
     with pytest.warns(DataWarning, match="log.tsv: 1 rows without a label left out$"):
         task.use_file(str(log))
     sides = f"{put(tmp_path, 'a.en', f'a{chr(10)}b')},{put(tmp_path, 'a.de', f'c{chr(10)} ')}"
-    task = get("translate")(
-        preset="own", model="transformer", seed=0, data_dir=tmp_path, overrides={}
-    )
+    task = tiny.make("translate", "transformer", tmp_path, {})
     with pytest.warns(DataWarning, match="a.de: 1 pairs with an empty side left out$"):
         task.use_file(sides)
 

@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 import sklearn.metrics
 import tensorflow as tf
+import tiny
 import tiny_pairs
 import tiny_texts
+from tiny import prepared
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.training import RunFolder, train
@@ -33,8 +35,7 @@ def skewed(folder, task):
 
 @pytest.mark.parametrize("name", ["classify", "pairs", "rank"])
 def test_rare_classes_counted_as_little_as_their_rows(name, tmp_path):
-    task = skewed(tmp_path, name)
-    task.prepare()
+    task = prepared(skewed(tmp_path, name))
     counts = np.bincount(task._data.splits["train"].labels)
     classes = len(counts)
     assert counts.max() > 2 * counts.min()
@@ -70,9 +71,7 @@ def test_a_run_with_weights_is_chosen_by_macro_f1_and_goes_on(policy, tmp_path):
         "training.checkpoint_every": 2,
         "training.passes": None,
     }
-    task = type(task)(
-        preset="own", model=task.model, seed=3, data_dir=tmp_path, overrides=overrides
-    )
+    task = tiny.make("classify", task.model, tmp_path, overrides)
     folder = train(task, tmp_path / "run", policy=policy, progress=False)
     rows = folder.history()
     assert all(np.isfinite(row["loss"]) and 0 <= row["val_macro_f1"] <= 1 for row in rows)
@@ -84,18 +83,10 @@ def test_a_run_with_weights_is_chosen_by_macro_f1_and_goes_on(policy, tmp_path):
     again.prepare()
     measured = again.measure(folder.load_model(), "validation").figures
     assert measured["macro_f1"] == pytest.approx(reached["macro_f1"], abs=1e-3)
+    overrides["training.class_weights"] = "none"
+    other = tiny.make("classify", task.model, tmp_path, overrides)
     with pytest.raises(UserError, match="training.class_weights 'balanced', not 'none'"):
-        train(
-            type(task)(
-                preset="own",
-                model=task.model,
-                seed=3,
-                data_dir=tmp_path,
-                overrides={**overrides, "training.class_weights": "none"},
-            ),
-            folder.path,
-            progress=False,
-        )
+        train(other, folder.path, progress=False)
 
 
 @pytest.mark.parametrize("name", ["translate", "read"])

@@ -4,6 +4,7 @@ import shutil
 import numpy as np
 import pytest
 import tiny_texts
+from tiny import built, prepared
 from tools import long_except
 
 from keras_quasiattn.errors import UserError
@@ -16,8 +17,7 @@ from keras_quasiattn.lab.training.trainer import compile_for
 @pytest.fixture(scope="module")
 def trained(texts_run, texts_data):
     folder = RunFolder.open(texts_run, finished=True)
-    task = folder.task(texts_data)
-    task.prepare()
+    task = prepared(folder.task(texts_data))
     return task, folder.load_model()
 
 
@@ -71,9 +71,7 @@ OTHERS = [model for model in MODELS if model != ENCODER]  # which test_encoder.p
 @pytest.mark.parametrize("model", long_except(OTHERS, "bilstm_coda", "transformer"))
 @pytest.mark.usefixtures("eagerly")
 def test_every_model_trains_a_step_and_answers(model, texts_data):
-    task = tiny_texts.make(texts_data, model, data__max_length=6)
-    task.prepare()
-    network = task.build_model()
+    task, network = built(tiny_texts.make(texts_data, model, data__max_length=6))
     network.compile("adam", task.loss(), metrics=task.metrics())
     logs = network.fit(task.training_data(0), steps_per_epoch=1, epochs=1, verbose=0).history
     assert np.isfinite(logs["loss"]).all() and "accuracy" in logs
@@ -86,8 +84,7 @@ def test_every_model_trains_a_step_and_answers(model, texts_data):
 
 
 def test_a_stream_goes_on_where_it_stopped_and_joins_like_lengths(texts_data):
-    task = tiny_texts.make(texts_data)
-    task.prepare()
+    task = prepared(tiny_texts.make(texts_data))
     whole = list(task.training_data(0).take(40).as_numpy_iterator())
     rest = list(task.training_data(33).take(7).as_numpy_iterator())
     for batch, same in zip(whole[33:], rest, strict=True):
@@ -99,8 +96,7 @@ def test_a_stream_goes_on_where_it_stopped_and_joins_like_lengths(texts_data):
 
 
 def test_validation_has_every_held_out_text_in_whole_batches(texts_data):
-    task = tiny_texts.make(texts_data, data__validation_share=0.3)
-    task.prepare()
+    task = prepared(tiny_texts.make(texts_data, data__validation_share=0.3))
     note = task.describe_data()["note"]
     held_out = int(note.split("validation is ")[1].split(" of")[0])
     batches = list(task.validation_data().as_numpy_iterator())
@@ -111,9 +107,7 @@ def test_validation_has_every_held_out_text_in_whole_batches(texts_data):
 
 
 def test_texts_that_filled_the_last_batch_counted_twice(texts_data):
-    task = tiny_texts.make(texts_data, "bilstm_soft", training__batch_size=200)
-    task.prepare()
-    model = task.build_model()
+    task, model = built(tiny_texts.make(texts_data, "bilstm_soft", training__batch_size=200))
     compile_for(task, model)
     figures = model.evaluate(task.validation_data(), return_dict=True, verbose=0)
     texts = task._data.splits["validation"]
@@ -129,14 +123,12 @@ def test_texts_that_filled_the_last_batch_counted_twice(texts_data):
 
 def test_run_whose_data_have_changed_went_on_if_the_vocabulary_was_the_same(tmp_path):
     folder = tiny_texts.files(tmp_path)
-    task = tiny_texts.make(folder)
-    task.prepare()
+    task = prepared(tiny_texts.make(folder))
     run = RunFolder.create(tmp_path / "run", task, options={})
     run.write_assets(task)
     file = folder / "train.tsv"
     file.write_text(file.read_text().replace("\tHUM", "\tLOC", 1))
-    again = tiny_texts.make(folder)
-    again.prepare()
+    again = prepared(tiny_texts.make(folder))
     with pytest.raises(
         UserError, match="was started with the data train.tsv sha256:.*, and they are now train.tsv"
     ):
@@ -145,8 +137,7 @@ def test_run_whose_data_have_changed_went_on_if_the_vocabulary_was_the_same(tmp_
 
 def test_run_with_another_vocabulary_does_not_go_on(tmp_path):
     folder = tiny_texts.files(tmp_path)
-    task = tiny_texts.make(folder)
-    task.prepare()
+    task = prepared(tiny_texts.make(folder))
     run = RunFolder.create(tmp_path / "run", task, options={})
     (run.path / "vocabulary.txt").write_text("the")
     with pytest.raises(
@@ -184,8 +175,7 @@ def test_a_class_whose_name_has_a_line_break_was_answered_as_the_next_one(texts_
         lines = [json.dumps({"text": text, "label": label}) for text, label in rows]
         (tmp_path / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
     files = {f"data__{name}": str(tmp_path / f"{name}.jsonl") for name in ("train", "test")}
-    task = tiny_texts.make(tmp_path, **files)
-    task.prepare()
+    task = prepared(tiny_texts.make(tmp_path, **files))
     for name, content in task.assets().items():
         (tmp_path / name).write_bytes(content)
     again = tiny_texts.make(tmp_path, **files)
@@ -228,10 +218,11 @@ def test_word_vectors_fill_the_embedding_and_save_rare_words(texts_data, tmp_pat
         "\n".join(["who 1 2 3 4 5 6 7 8", "never 0 0 0 0 0 0 0 0", *known])
     )
     trained = {"model__train_embedding": True}  # frozen vectors are kept for unseen words too
-    task = tiny_texts.make(
-        texts_data, data__vectors=str(tmp_path / "glove.txt"), data__min_count=2, **trained
+    task = prepared(
+        tiny_texts.make(
+            texts_data, data__vectors=str(tmp_path / "glove.txt"), data__min_count=2, **trained
+        )
     )
-    task.prepare()
     table = task.build_model().embedding.embeddings.numpy()
     vocabulary = task.tokenizer.vocabulary
     assert table[vocabulary.index("who")].tolist() == [1, 2, 3, 4, 5, 6, 7, 8]

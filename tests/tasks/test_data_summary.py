@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tiny_texts
+from tiny import prepared
 
 from keras_quasiattn.lab.comparison import of_task
 from keras_quasiattn.lab.data import LabelledTexts, LabelledTextSet, TextPairs
@@ -32,8 +33,7 @@ def told(**splits):
 
 @pytest.mark.parametrize("name", ["classify", "pairs", "rank", "read", "translate", "programs"])
 def test_training_on_own_files_said_nothing_of_them(name, tiny_task):
-    task = tiny_task(name)
-    task.prepare()
+    task = prepared(tiny_task(name))
     lines = task.remarks()
     train = task._loaded[0].splits["train"]
     assert lines[0].startswith(f"data: {len(train):,} to train on, ") and "to test" in lines[0]
@@ -73,8 +73,9 @@ def test_texts_without_spaces_were_whole_sentences_that_no_model_knows(tokenizer
     likes, dislikes = "我喜欢", "我不喜欢"
     rows = [(f"{likes if n % 2 else dislikes}第{n}部电影。", "ab"[n % 2]) for n in range(50)]
     tiny_texts.write(tmp_path / "train.tsv", rows)
-    task = tiny_texts.make(tmp_path, "words_soft", data__test="", data__tokenizer=tokenizer)
-    task.prepare()
+    task = prepared(
+        tiny_texts.make(tmp_path, "words_soft", data__test="", data__tokenizer=tokenizer)
+    )
     found = [line for line in task.remarks() if "unknown" in line]
     if tokenizer == "words":
         (line,) = found
@@ -87,8 +88,7 @@ def test_texts_without_spaces_were_whole_sentences_that_no_model_knows(tokenizer
 def test_what_is_cut_of_pairs_counted_no_null_token(pairs_data):
     import tiny_pairs
 
-    task = tiny_pairs.make(pairs_data, "pairs", "decomposable", data__max_length=6)
-    task.prepare()
+    task = prepared(tiny_pairs.make(pairs_data, "pairs", "decomposable", data__max_length=6))
     longest = max(len(text.split()) for text in task._data.splits["train"].first)
     assert longest == 6
     (line,) = [line for line in task.remarks() if line.startswith("  first")]

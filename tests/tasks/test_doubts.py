@@ -4,6 +4,7 @@ import json
 import shutil
 
 import pytest
+import tiny
 import tiny_pairs
 import tiny_texts
 
@@ -83,9 +84,8 @@ def test_as_good_as_the_majority_is_nothing_learned_and_below_words_is_said(ours
 def test_word_vectors_were_advised_where_a_model_cannot_take_them(
     model, options, advised, tmp_path
 ):
-    given = {name.replace("__", "."): value for name, value in options.items()}
-    common = {"preset": "own", "model": model, "seed": 0, "data_dir": tmp_path}
-    task = Classify(**common, overrides={"data.train": "train.tsv", **given})
+    given = {"data.train": "train.tsv", **tiny.dotted(options)}
+    task = tiny.make("classify", model, tmp_path, given)
     simple = {"bag_of_words": Measured({"accuracy": 1.0})}
     (line,) = task.doubts({"accuracy": 0.5}, simple, "test")
     assert advised in line

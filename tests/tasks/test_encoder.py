@@ -1,3 +1,4 @@
+import functools
 import json
 import shutil
 from pathlib import Path
@@ -7,9 +8,12 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 import tiny_encoder
 import tiny_texts
 import without_keras
+from tiny import built, prepared
+from tools import reloaded
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.serving.export import _ask, _write
@@ -25,11 +29,20 @@ from keras_quasiattn.serving import convert, export, serve_check
 START, END = (tiny_encoder.VOCABULARY.index(token) for token in ("[CLS]", "[SEP]"))
 
 
+@pytest.fixture
+def make(encoder_folder, few_texts):
+    return functools.partial(tiny_encoder.make, few_texts, "classify", encoder_folder)
+
+
+@pytest.fixture
+def start(encoder_folder, few_texts):
+    return functools.partial(tiny_encoder.started, few_texts, "classify", encoder_folder)
+
+
 @pytest.fixture(scope="module")
 def trained(encoder_run, texts_data):
     folder = RunFolder.open(encoder_run, finished=True)
-    task = folder.task(texts_data)
-    task.prepare()
+    task = prepared(folder.task(texts_data))
     return task, folder.load_model(task)
 
 
@@ -55,13 +68,10 @@ def test_a_run_says_which_encoder_it_started_from(encoder_run, encoder_folder):
     assert kept["place"] in noted and digest in noted and "apache-2.0" in noted
 
 
-def test_a_new_run_starts_from_the_weights_of_the_place(encoder_folder, few_texts):
+def test_a_new_run_starts_from_the_weights_of_the_place(encoder_folder, start):
     import keras_hub
 
-    task = tiny_encoder.make(few_texts, "classify", encoder_folder)
-    task.prepare()
-    model = task.build_model()
-    task.initialize(model)
+    task, model = start()
     ids = np.array([[START, 6, 7, END, 0], [START, 8, END, 0, 0]], "int32")
     backbone = keras_hub.models.Backbone.from_preset(str(encoder_folder))
     inputs = {"token_ids": ids, "segment_ids": 0 * ids, "padding_mask": (ids != 0).astype("int32")}
@@ -116,8 +126,7 @@ def test_a_run_without_a_checkpoint_refuses_other_weights_than_it_was_started_wi
     encoder_folder, few_texts, tmp_path
 ):
     place = shutil.copytree(encoder_folder, tmp_path / "place")
-    task = tiny_encoder.make(few_texts, "classify", place)
-    task.prepare()
+    task = prepared(tiny_encoder.make(few_texts, "classify", place))
     (place / "model.weights.h5").write_bytes(b"other")
     with pytest.raises(UserError, match="has changed since the run was started: .*sha256"):
         task.initialize(task.build_model())
@@ -159,8 +168,7 @@ def test_onnx_takes_the_ids_that_the_model_reads(encoder_run, tmp_path, trained)
 @pytest.mark.parametrize("name", ["pairs", "rank"])
 def test_two_texts_are_one_sequence_with_segments(name, encoder_folder, request):
     data = request.getfixturevalue(f"{name}_data")
-    task = tiny_encoder.make(data, name, encoder_folder)
-    task.prepare()
+    task = prepared(tiny_encoder.make(data, name, encoder_folder))
     tokens = task.tokenize(["the cat\ta DOG ran"]).tokens["ids"][0]
     assert " ".join(tokens) == "[CLS] the cat [SEP] a dog ran [SEP]"
     model = task.build_model()
@@ -175,8 +183,7 @@ def test_two_texts_are_one_sequence_with_segments(name, encoder_folder, request)
 
 
 def test_the_means_of_two_texts_are_compared(encoder_folder, pairs_data):
-    task = tiny_encoder.make(pairs_data, "pairs", encoder_folder)
-    task.prepare()
+    task = prepared(tiny_encoder.make(pairs_data, "pairs", encoder_folder))
     assert json.loads(task.assets()["encoder.json"])["compares"]
     model = task.build_model()
     ids = task.tokenize(["the cat\ta dog ran", "\told", "\t"]).inputs["ids"]
@@ -260,8 +267,7 @@ def test_the_linear_layer_starts_as_the_regression_of_the_classes_that_have_exam
 
 
 def test_a_run_on_pairs_that_compared_no_means_stays_as_it_is(encoder_folder, pairs_data, tmp_path):
-    task = tiny_encoder.make(pairs_data, "pairs", encoder_folder)
-    task.prepare()
+    task = prepared(tiny_encoder.make(pairs_data, "pairs", encoder_folder))
     for name, content in task.assets().items():
         if name == "encoder.json":
             content = json.dumps({**json.loads(content), "compares": None})
@@ -297,14 +303,12 @@ def test_padding_to_a_multiple_stays_within_the_positions_of_the_encoder():
 def test_the_length_is_that_of_nearly_all_training_texts(encoder_folder, texts_data):
     lengths = {}
     for share in (0.5, 0.99, 1.0):
-        task = tiny_encoder.make(
-            texts_data, "classify", encoder_folder, model__length_quantile=share
+        task = prepared(
+            tiny_encoder.make(texts_data, "classify", encoder_folder, model__length_quantile=share)
         )
-        task.prepare()
         lengths[share] = task.encoder.length  # type: ignore[attr-defined]
     assert lengths[0.5] < lengths[0.99] <= lengths[1.0] == 16  # 14 tokens, [CLS] and [SEP]
-    long = tiny_encoder.make(texts_data, "classify", encoder_folder, data__max_length=12)
-    long.prepare()
+    long = prepared(tiny_encoder.make(texts_data, "classify", encoder_folder, data__max_length=12))
     (tokens,) = long.tokenize(["who " * 30]).tokens["ids"]
     assert len(tokens) == 12 and tokens[-1] == "[SEP]"
 
@@ -345,36 +349,23 @@ def test_it_trains_and_exports_in_mixed_precision_and_with_accumulated_batches(
     np.testing.assert_allclose(answer["probabilities"][0], expected["probabilities"], atol=1e-2)
 
 
-def test_another_attention_starts_unchanged_or_from_the_projections(encoder_folder, few_texts):
+def test_another_attention_starts_unchanged_or_from_the_projections(start):
     ids = np.random.default_rng(0).integers(6, 40, (3, 9))
     logits = {}
-    for attention, start in (
-        ("softmax", "unchanged"),
-        ("coda", "unchanged"),
-        ("coda", "projections"),
-    ):
-        task = tiny_encoder.make(
-            *(few_texts, "classify", encoder_folder),
-            model__attention=attention,
-            model__attention_start=start,
-        )
-        task.prepare()
-        model = task.build_model()
-        task.initialize(model)
+    for one in (("softmax", "unchanged"), ("coda", "unchanged"), ("coda", "projections")):
+        _, model = start(model__attention=one[0], model__attention_start=one[1])
         kernel = model.layers[-1].kernel  # not pretrained
         kernel.assign(np.random.default_rng(1).normal(size=kernel.shape))
-        logits[attention, start] = np.asarray(model(ids))
+        logits[one] = np.asarray(model(ids))
     plain = logits["softmax", "unchanged"]
     np.testing.assert_allclose(logits["coda", "unchanged"], plain, atol=1e-6)
     assert np.abs(logits["coda", "projections"] - plain).max() > 1e-3
 
 
 @pytest.mark.long
-def test_an_encoder_with_gates_could_not_be_exported(encoder_folder, few_texts, tmp_path):
+def test_an_encoder_with_gates_could_not_be_exported(make, tmp_path):
     """Its graph updated the metrics of the gates, which it has not."""
-    task = tiny_encoder.make(few_texts, "classify", encoder_folder, model__attention="gated")
-    task.prepare()
-    model = task.build_model()
+    task, model = built(make(model__attention="gated"))
     signature = task.serving_signature(model)
     loaded = _write(signature, model, tmp_path / "saved")
     (first, *_) = _ask(loaded, signature, task.example)
@@ -390,77 +381,57 @@ def _changed(before, after):
     return {name for name in before if not np.array_equal(before[name], after[name])}
 
 
-def _steps(task, model, **options):
+def _steps(task, model, count):
     optimizer = made_optimizer(task.options.training, None, 1, task.rate_factors(model))
     model.compile(optimizer, task.loss(), run_eagerly=True)
-    model.fit(task.training_data(0), steps_per_epoch=2, epochs=1, verbose=0, **options)
+    model.fit(task.training_data(0), steps_per_epoch=count, epochs=1, verbose=0)
 
 
-def test_frozen_layers_are_the_lowest(encoder_folder, few_texts):
+def test_frozen_layers_are_the_lowest(make):
     words = {"embedding": 1, "transformer_layer_0": 2, "transformer_layer_1": 3, "logits": 4}
     for frozen in range(4):
-        task = tiny_encoder.make(few_texts, "classify", encoder_folder, model__frozen_layers=frozen)
-        task.prepare()
-        model = task.build_model()
+        _, model = built(make(model__frozen_layers=frozen))
         trains = {one.path for one in model.trainable_weights}
         for one in model.weights:
             (level,) = {level for word, level in words.items() if one.path.startswith(word)} or {1}
             assert (one.path in trains) == (level > frozen), (frozen, one.path)
 
 
-def test_lora_changes_queries_and_values_alone_and_a_file_has_the_sum(
-    encoder_folder, few_texts, tmp_path
-):
-    task = tiny_encoder.make(few_texts, "classify", encoder_folder, model__lora_rank=2)
-    task.prepare()
-    model = task.build_model()
-    task.initialize(model)
+def test_lora_changes_queries_and_values_alone_and_a_file_has_the_sum(start, tmp_path):
+    task, model = start(model__lora_rank=2)
     ids = task.tokenize(["who was it", "where did he go"]).inputs["ids"]
     before = _weights(model)
-    _steps(task, model)
+    _steps(task, model, 2)
     changed = _changed(before, _weights(model))
     adapted = {name for name in before if "lora" in name}
     # Two factors of queries and values in two layers; Keras trains their biases, too.
     biases = {f"{name.rpartition('/')[0]}/bias" for name in adapted}
     assert len(adapted) == 8 and len(biases) == 4
     assert changed == adapted | biases | {name for name in before if name.startswith("logits")}
-    keras.saving.save_model(model, tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras", compile=False)
+    loaded = reloaded(model, tmp_path, compile=False)
     np.testing.assert_allclose(loaded(ids), model(ids), atol=1e-5)
     assert not any("lora" in one.path for one in loaded.weights)
 
 
-def test_another_attention_comes_in_under_lora_too(encoder_folder, few_texts):
+def test_another_attention_comes_in_under_lora_too(start):
     """Its factors start at 0, and would stay there if they were frozen with the encoder."""
-    task = tiny_encoder.make(
-        *(few_texts, "classify", encoder_folder), model__attention="coda", model__lora_rank=2
-    )
-    task.prepare()
-    model = task.build_model()
-    task.initialize(model)
+    task, model = start(model__attention="coda", model__lora_rank=2)
     before = _weights(model)
-    _steps(task, model)
+    _steps(task, model, 2)
     factors = {name for name in before if name.endswith("/factor")}
     assert len(factors) == 2 and factors <= _changed(before, _weights(model))
 
 
-def test_rates_fall_from_layer_to_layer(encoder_folder, few_texts):
-    task = tiny_encoder.make(
-        *(few_texts, "classify", encoder_folder),
-        model__layer_decay=0.5,
-        training__batch_size=4,
-        training__epsilon=1e-12,
+def test_rates_fall_from_layer_to_layer(make):
+    task, model = built(
+        make(model__layer_decay=0.5, training__batch_size=4, training__epsilon=1e-12)
     )
-    task.prepare()
-    model = task.build_model()
     factors = task.rate_factors(model)
     assert {factors[one.path] for one in model.encoder.layers[-1].weights} == {0.5}
     embedding = next(one for one in factors if "token_embedding" in one)
     assert factors[embedding] == 0.125
     before = _weights(model)
-    optimizer = made_optimizer(task.options.training, None, 1, factors)
-    model.compile(optimizer, task.loss(), run_eagerly=True)
-    model.fit(task.training_data(0), steps_per_epoch=1, epochs=1, verbose=0)
+    _steps(task, model, 1)
     # Adam's first update is the learning rate for every number with a gradient. It is more for rows
     # of a table, because Keras squares the gradient of each occurrence; a key's bias has none.
     steps = {name: np.abs(one - before[name]).max() for name, one in _weights(model).items()}
@@ -470,37 +441,25 @@ def test_rates_fall_from_layer_to_layer(encoder_folder, few_texts):
         assert step == pytest.approx(rate * factors.get(name, 1.0), rel=1e-3), name
 
 
-def test_weights_of_lora_all_had_the_same_rate(encoder_folder, few_texts):
-    task = tiny_encoder.make(
-        *(few_texts, "classify", encoder_folder), model__layer_decay=0.5, model__lora_rank=2
-    )
-    task.prepare()
-    model = task.build_model()
+def test_weights_of_lora_all_had_the_same_rate(make):
+    task, model = built(make(model__layer_decay=0.5, model__lora_rank=2))
     factors = task.rate_factors(model)
     assert factors.keys() == {one.path for one in model.encoder.trainable_weights}
+    expected = {"transformer_layer_0": 0.25, "transformer_layer_1": 0.5}
     for name, factor in factors.items():
-        assert (
-            factor
-            == {"transformer_layer_0": 0.25, "transformer_layer_1": 0.5}[name.partition("/")[0]]
-        )
+        assert factor == expected[name.partition("/")[0]]
 
 
-def test_factors_of_an_added_attention_had_the_small_rate_of_the_encoder(encoder_folder, few_texts):
+def test_factors_of_an_added_attention_had_the_small_rate_of_the_encoder(start):
     """They start at 0 and stayed below .003 on TREC, so every attention gave the same model."""
-    task = tiny_encoder.make(
-        *(few_texts, "classify", encoder_folder),
+    task, model = start(
         model__attention="coda",
         model__factor_rate=0.01,
         model__layer_decay=0.5,
         training__learning_rate=1e-4,
         training__epsilon=1e-12,
     )
-    task.prepare()
-    model = task.build_model()
-    task.initialize(model)
-    optimizer = made_optimizer(task.options.training, None, 1, task.rate_factors(model))
-    model.compile(optimizer, task.loss(), run_eagerly=True)
-    model.fit(task.training_data(0), steps_per_epoch=1, epochs=1, verbose=0)
+    _steps(task, model, 1)
     factors = {name: one for name, one in _weights(model).items() if name.endswith("/factor")}
     assert len(factors) == 2
     for factor in factors.values():  # Adam's first update is the learning rate
@@ -530,8 +489,7 @@ def test_options_that_an_encoder_has_not_are_refused(changed, said, texts_data):
 def test_the_summary_counted_cut_texts_as_if_the_two_were_not_cut_together(
     encoder_folder, pairs_data
 ):
-    task = tiny_encoder.make(pairs_data, "pairs", encoder_folder, data__max_length=12)
-    task.prepare()
+    task = prepared(tiny_encoder.make(pairs_data, "pairs", encoder_folder, data__max_length=12))
     train = task._data.splits["train"]
     counts = [
         len(a.split()) + len(b.split()) + 3 for a, b in zip(train.first, train.second, strict=True)
@@ -547,9 +505,8 @@ def test_an_encoder_with_fewer_positions_than_the_default_was_refused(tmp_path, 
     file = tiny_texts.write(tmp_path / "a.tsv", [*tiny_texts.rows(8), ("old city " * 50, "LOC")])
     given = {"data.train": str(file), "data.validation": str(file)}
     given |= {"model.encoder": str(encoder_folder), "model.length_quantile": 1.0}
-    kind, common = get("classify"), {"preset": "own", "model": "encoder", "seed": 0}
-    task = kind(**common, data_dir=tmp_path, overrides=given)
-    for one in (task, kind.from_config(task.config(), tmp_path)):  # the second for `tune`
+    task = tiny.make("classify", "encoder", tmp_path, given)
+    for one in (task, task.from_config(task.config(), tmp_path)):  # the second for `tune`
         one.prepare()
         assert one.encoder.length == 40
         assert one.remarks()[2].endswith("cut after 38 (the encoder's positions): 1 (11.1%)")
@@ -566,10 +523,9 @@ def test_own_pairs_gave_an_encoder_the_dropout_of_smaller_networks(name):
 @pytest.mark.parametrize("name", ["pairs", "rank"])
 def test_compare_gave_coda_in_an_encoder_the_options_of_other_models(name, tmp_path):
     """They leave E and N unscaled, as with projections of word vectors: all gates are closed."""
-    common = {"preset": "own", "seed": 0, "data_dir": tmp_path}
-    task = get(name)(**common, model="encoder", overrides={"model.encoder": "place"})
+    task = tiny.make(name, "encoder", tmp_path, {"model.encoder": "place"})
     assert task.attention_defaults == {}
-    assert get(name)(**common, model="decomposable").attention_defaults != {}
+    assert tiny.make(name, "decomposable", tmp_path, {}).attention_defaults != {}
 
 
 @pytest.mark.parametrize(

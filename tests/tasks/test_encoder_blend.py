@@ -12,6 +12,7 @@ import tensorflow as tf
 import tiny_encoder
 import tiny_mlu
 import warm
+from tiny import built
 
 from keras_quasiattn.attention.start import Start
 from keras_quasiattn.errors import UserError
@@ -143,9 +144,7 @@ def test_a_blend_with_what_limits_training(changed, encoder_folder, few_texts, t
     "changed", [{"model__attention": "softmax"}, {"model__attention_start": "unchanged"}]
 )
 def test_softmax_and_another_start_have_nothing_to_move(changed, encoder_folder, few_texts):
-    task = made(encoder_folder, few_texts, **changed)
-    task.prepare()
-    model = task.build_model()
+    task, model = built(made(encoder_folder, few_texts, **changed))
     assert blends(model) == [] == task.callbacks(model)
     assert task.finished(model) is model
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tiny_encoder
 import without_keras
+from tiny import prepared
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.training import RunFolder, train
@@ -21,10 +22,7 @@ def place(tmp_path_factory):
 def test_a_run_reads_and_computes_as_keras_hub_does(place, texts_data):
     import keras_hub
 
-    task = tiny_encoder.make(texts_data, "classify", place)
-    task.prepare()
-    model = task.build_model()
-    task.initialize(model)
+    task, model = tiny_encoder.started(texts_data, "classify", place)
     ids = task.tokenize(["who was it", "where"]).inputs["ids"]
     tokenizer = keras_hub.models.RobertaTokenizer.from_preset(str(place))
     own = [[0, *map(int, row), 2] for row in tokenizer(["who was it", "where"])]
@@ -42,8 +40,7 @@ def test_a_run_reads_and_computes_as_keras_hub_does(place, texts_data):
 
 @pytest.mark.parametrize("name", ["pairs", "rank"])
 def test_two_texts_have_two_ends_between_them(name, place, request):
-    task = tiny_encoder.make(request.getfixturevalue(f"{name}_data"), name, place)
-    task.prepare()
+    task = prepared(tiny_encoder.make(request.getfixturevalue(f"{name}_data"), name, place))
     (tokens,) = task.tokenize(["the cat\ta dog"]).tokens["ids"]
     text = "".join(tokens).replace("\u0120", " ")
     assert text == "<s>the cat</s></s>a dog</s>"
@@ -84,10 +81,7 @@ def test_a_folder_of_hugging_faces_transformers_is_the_same_encoder(place, texts
     folder = tiny_encoder.write_transformers_form(place, tmp_path / "transformers")
     found = []
     for one in (place, folder):
-        task = tiny_encoder.make(texts_data, "classify", one)
-        task.prepare()
-        model = task.build_model()
-        task.initialize(model)
+        task, model = tiny_encoder.started(texts_data, "classify", one)
         ids = task.tokenize(["who was it", "\u00e9t\u00e9 \U0001f642"]).inputs["ids"]
         found.append([ids, *model.encoder.get_weights()])
     for of_place, of_folder in zip(*found, strict=True):
@@ -95,8 +89,7 @@ def test_a_folder_of_hugging_faces_transformers_is_the_same_encoder(place, texts
 
 
 def test_a_run_that_was_killed_among_its_assets_was_called_damaged(place, texts_data, tmp_path):
-    task = tiny_encoder.make(texts_data, "classify", place)
-    task.prepare()
+    task = prepared(tiny_encoder.make(texts_data, "classify", place))
     run = RunFolder.create(tmp_path / "run", task, options={})
     for name, content in task.assets().items():
         (run.path / name).write_bytes(content)

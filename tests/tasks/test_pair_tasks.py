@@ -2,11 +2,13 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 import tiny_pairs
+from tiny import built, prepared
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.data import TextPairs
-from keras_quasiattn.lab.tasks import get, pair_presets
+from keras_quasiattn.lab.tasks import pair_presets
 from keras_quasiattn.lab.tasks.encoder_place import ENCODER
 from keras_quasiattn.lab.training import RunFolder, train
 from keras_quasiattn.lab.training.trainer import compile_for
@@ -45,8 +47,7 @@ def _run(folders, shared, task, model):
 
 def _trained(folders, shared, task, model):
     run = _run(folders, shared, task, model)
-    again = run.task(folders[task])
-    again.prepare()
+    again = prepared(run.task(folders[task]))
     return again, run.load_model()
 
 
@@ -126,8 +127,9 @@ def test_a_limit_cut_the_candidates_of_a_question(tmp_path):
     for split in ("train", "validation", "test"):
         tiny_pairs.write(tmp_path / f"{split}.tsv", "question\tcandidate\tlabel", rows)
     for questions, limit, counts, pairs in [("positive", 1, 1, 4), ("both", 2, 2, 7)]:
-        task = tiny_pairs.make(tmp_path, "rank", "decomposable", data__questions=questions)
-        task.prepare()
+        task = prepared(
+            tiny_pairs.make(tmp_path, "rank", "decomposable", data__questions=questions)
+        )
         measured = task.measure(task.build_model(), "test", limit)
         assert (measured.figures["questions"], measured.figures["pairs"]) == (counts, pairs)
         assert measured.figures["map"] > 0 and len(measured.judged) == counts
@@ -192,8 +194,7 @@ def test_inputs_that_are_no_pair(task, text, pairs, rank):
 
 @pytest.mark.parametrize(("task", "model"), EVERY_MODEL)
 def test_every_model_is_made_and_its_batches_fit(task, model, folders):
-    made = tiny_pairs.make(folders[task], task, model)
-    made.prepare()
+    made = prepared(tiny_pairs.make(folders[task], task, model))
     inputs, target = next(iter(made.training_data(0)))
     assert np.isfinite(made.loss()(target, made.build_model()(inputs)))
 
@@ -201,9 +202,7 @@ def test_every_model_is_made_and_its_batches_fit(task, model, folders):
 @pytest.mark.parametrize(("task", "model"), FAMILIES)
 @pytest.mark.usefixtures("eagerly")
 def test_every_family_trains_a_step_and_answers(task, model, folders):
-    made = tiny_pairs.make(folders[task], task, model, training__batch_size=30)
-    made.prepare()
-    network = made.build_model()
+    made, network = built(tiny_pairs.make(folders[task], task, model, training__batch_size=30))
     compile_for(made, network, optimizer="adam")
     history = network.fit(
         made.training_data(0),
@@ -230,8 +229,7 @@ def test_mixture_is_of_both_kinds_and_trains_as_told(folders):
         "model__estimator": "reinforce",
         "model__intra_components": 1,
     }
-    task = tiny_pairs.make(folders["pairs"], "pairs", "mixture", **changed)
-    task.prepare()
+    task = prepared(tiny_pairs.make(folders["pairs"], "pairs", "mixture", **changed))
     config = task.build_model().get_config()
     assert (config["objective"], config["estimator"]) == ("elbo", "reinforce")
     assert config["components"] == [{}, {}, {"intra_attention": True}]
@@ -244,8 +242,7 @@ def test_vectors_get_length_one_and_bring_words_that_training_never_saw(folders,
         "data__unit_norm": True,
         "model__train_embedding": False,
     }
-    task = tiny_pairs.make(folders["pairs"], "pairs", "decomposable", **vectors)
-    task.prepare()
+    task = prepared(tiny_pairs.make(folders["pairs"], "pairs", "decomposable", **vectors))
     vocabulary = task.tokenizer.vocabulary
     table = keras.ops.convert_to_numpy(task.build_model().embedding.embeddings)
     assert table[vocabulary.index("zebra")].tolist() == [1, 0, 0, 0, 0, 0, 0, 0]
@@ -258,8 +255,7 @@ def test_unknown_words_do_not_tell_which_replies_are_right(tmp_path):
     rows = [("how", "try zork", "1"), ("why", "try zork", "0"), ("why", "try blip", "1")]
     for split in ("train", "validation", "test"):
         tiny_pairs.write(tmp_path / f"{split}.tsv", "question candidate label", rows)
-    task = tiny_pairs.make(tmp_path, "rank", "decomposable", training__batch_size=3)
-    task.prepare()
+    task = prepared(tiny_pairs.make(tmp_path, "rank", "decomposable", training__batch_size=3))
     assert set(task.tokenizer.vocabulary) == {"[PAD]", "[UNK]", "[NULL]", "try"}
 
 
@@ -338,9 +334,7 @@ def test_published_files_are_read_from_the_manual_folder(tmp_path):
         made = [(*row, row[0].split()[-1]) for row in tiny_pairs.questions(20, seed)]
         tiny_pairs.write(folder / f"{split}.tsv", columns.replace("candidate", "sentence"), made)
     overrides = {"model.train_embedding": True, "training.batch_size": 8}
-    task = get("rank")(
-        preset="wikiqa", model="decomposable", seed=0, data_dir=tmp_path, overrides=overrides
-    )
+    task = tiny.make("rank", "decomposable", tmp_path, overrides, preset="wikiqa")
     task.prepare()
     assert task.describe_data() == {"version": "pair_corpus/wikiqa/1.0.0"}
     assert task.evaluate(task.build_model())["questions"] == 20
@@ -366,8 +360,7 @@ def test_tokenized_texts_have_the_tokens_that_the_model_is_given(pairs):
 @pytest.mark.parametrize("name", ["pairs", "rank"])
 def test_without_vectors_not_even_equal_words_aligned(name, folders):
     """Keras' initial vectors are so short that all dot products, and so all weights, are near 0."""
-    task = tiny_pairs.make(folders[name], name, "decomposable")
-    task.prepare()
+    task = prepared(tiny_pairs.make(folders[name], name, "decomposable"))
     table = task.build_model().embedding.embeddings.numpy()
     assert not table[0].any()
     np.testing.assert_allclose(np.linalg.norm(table[1:], axis=1), 1, rtol=1e-5)
@@ -379,9 +372,8 @@ def test_without_vectors_not_even_equal_words_aligned(name, folders):
 @pytest.mark.parametrize("name", ["pairs", "rank"])
 def test_presets_for_own_data_suit_both_tokenizers_and_vectors(name, tmp_path):
     def made(**overrides):
-        options = {"preset": "own", "model": "decomposable", "seed": 0, "data_dir": tmp_path}
         changed = {f"data.{name}": value for name, value in overrides.items()}
-        return get(name)(**options, overrides=changed)
+        return tiny.make(name, "decomposable", tmp_path, changed)
 
     assert made(tokenizer="subwords").options.data["tokenizer"] == "subwords"
     assert made(tokenizer="subwords", unknown_ids=1).options.data["unknown_ids"] == 1

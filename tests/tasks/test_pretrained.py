@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tiny_encoder
+from tiny import prepared
 
 from keras_quasiattn.lab.tasks.encoder import load_encoder
 
@@ -32,8 +33,7 @@ pytestmark = [
 def task(texts_data):
     pytest.importorskip("keras_hub")
     pytest.importorskip("safetensors")
-    made = tiny_encoder.make(texts_data, "classify", FOLDER, data__max_length=128)
-    made.prepare()
+    made = prepared(tiny_encoder.make(texts_data, "classify", FOLDER, data__max_length=128))
     return made
 
 

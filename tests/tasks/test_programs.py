@@ -2,10 +2,11 @@ import time
 
 import numpy as np
 import pytest
+import tiny
 import tiny_sequences
+from tiny import prepared
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.tasks import get
 
 # With `reduce`, lambda1's `self`, brackets and division: programs of a poorly trained model.
 FAILING = [
@@ -21,8 +22,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def task(folder):
-    made = tiny_sequences.make(folder, "programs", "transformer")
-    made.prepare()
+    made = prepared(tiny_sequences.make(folder, "programs", "transformer"))
     return made
 
 
@@ -55,9 +55,7 @@ def test_every_program_comes_back_from_its_pieces(task):
 
 def test_problems_are_made_by_rule(tmp_path):
     sizes = {"data.train_problems": 20, "data.validation_problems": 8, "data.test_problems": 8}
-    made = get("programs")(
-        preset="generated", model="transformer_coda", seed=0, data_dir=tmp_path, overrides=sizes
-    )
+    made = tiny.make("programs", "transformer_coda", tmp_path, sizes, preset="generated")
     made.prepare()
     assert len(made._data.splits["train"]) == 20
     assert made.describe_data()["note"] == "problems by rule, not the published ones"
@@ -96,12 +94,7 @@ def test_a_file_that_is_of_another_form_is_one_line(line, message, tmp_path):
 def test_no_file_and_no_problems_are_one_line(tmp_path):
     with pytest.raises(UserError, match="data.train is '': name a file, with --data FILE"):
         tiny_sequences.make(tmp_path, "programs", data__train="").prepare()
-    empty = get("programs")(
-        preset="generated",
-        model="transformer",
-        seed=0,
-        data_dir=tmp_path,
-        overrides={"data.test_problems": 0},
-    )
+    sizes = {"data.test_problems": 0}
+    empty = tiny.make("programs", "transformer", tmp_path, sizes, preset="generated")
     with pytest.raises(UserError, match="every split must have at least one problem"):
         empty.prepare()

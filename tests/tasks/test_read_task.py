@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 import tiny_reading
 import without_keras
 
@@ -24,8 +25,7 @@ def folder(reading_data):
 
 @pytest.fixture(scope="module")
 def prepared(folder):
-    task = tiny_reading.make(folder, "attention_flow")
-    task.prepare()
+    task = tiny.prepared(tiny_reading.make(folder, "attention_flow"))
     return task
 
 
@@ -105,8 +105,7 @@ def test_questions_without_an_answer_are_counted_and_measured(prepared, folder, 
         made = [{**impossible, "context": context} for context in ("cow hen", " ")]
         lines += "".join(f"{json.dumps(row)}\n" for row in made)
         (tmp_path / f"{split}.jsonl").write_text(lines, encoding="utf-8")
-    task = tiny_reading.make(tmp_path, "attention_flow")
-    task.prepare()
+    task = tiny.prepared(tiny_reading.make(tmp_path, "attention_flow"))
     note = "2 training questions without their answer in the passage left out"
     assert task.describe_data()["note"] == note
     assert sum(int(tf.shape(batch[1])[0]) for batch in task.validation_data()) == 48  # 40, filled
@@ -146,8 +145,7 @@ def test_every_model_is_made_and_its_batches_fit(model, folder):
         "data__length_multiple": 4,
     }
     changed |= {"model__num_layers": 1, "model__character_units": 2}
-    task = tiny_reading.make(folder, model, **changed)
-    task.prepare()
+    task = tiny.prepared(tiny_reading.make(folder, model, **changed))
     inputs, target = next(iter(task.training_data(0)))
     assert inputs["passage"].shape[1] % 4 == 0 and inputs["passage_characters"].shape[2] == 8
     network = task.build_model()
@@ -156,8 +154,7 @@ def test_every_model_is_made_and_its_batches_fit(model, folder):
 
 
 def test_targets_are_the_words_of_the_answer_in_the_window(folder):
-    task = tiny_reading.make(folder, "attention_flow", data__train_length=5)
-    task.prepare()
+    task = tiny.prepared(tiny_reading.make(folder, "attention_flow", data__train_length=5))
     inputs, target = next(iter(task.training_data(0)))
     vocabulary = task.tokenizer.vocabulary
     names = {name.lower() for name in tiny_reading.NAMES}

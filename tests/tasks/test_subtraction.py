@@ -5,15 +5,14 @@ import numpy as np
 import pytest
 import tiny_pairs
 import tiny_sequences
+from tiny import built
 
 from keras_quasiattn.core.recording import editing
 from keras_quasiattn.lab.tasks.subtraction import subtraction
 
 
 def _measured(folder, model, **changed):
-    task = tiny_pairs.make(folder, "pairs", model, **changed)
-    task.prepare()
-    made = task.build_model()
+    task, made = built(tiny_pairs.make(folder, "pairs", model, **changed))
     random = np.random.default_rng(0)
     made.set_weights([random.normal(size=w.shape, scale=0.7) for w in made.get_weights()])
     return task, made, task.measure(made, "test")
@@ -50,9 +49,7 @@ def test_a_model_without_attention_has_no_such_figures(pairs_data):
 
 @pytest.mark.long
 def test_a_model_that_decodes_kept_its_graph_without_the_edit(sequences_data):
-    task = tiny_sequences.make(sequences_data, "translate", "transformer_coda")
-    task.prepare()
-    made = task.build_model()
+    task, made = built(tiny_sequences.make(sequences_data, "translate", "transformer_coda"))
     measured = task.measure(made, "test", 3)
     assert "negative_share" in subtraction(task, made, "test", 3, measured)
     assert task.measure(made, "test", 3).figures == measured.figures

@@ -4,6 +4,8 @@ import json
 import keras
 import pytest
 import tensorflow
+import tiny
+from tiny import built
 
 from keras_quasiattn.core.recording import recording
 from keras_quasiattn.errors import UserError
@@ -42,8 +44,8 @@ Sums.__abstractmethods__ = frozenset()  # only the interface is tested here
 
 
 def make(preset="demo", model="coda", seed=1, **overrides):
-    dotted = {name.replace("__", "."): value for name, value in overrides.items()}
-    return Sums(preset=preset, model=model, seed=seed, data_dir="data", overrides=dotted)
+    changed = tiny.dotted(overrides)
+    return Sums(preset=preset, model=model, seed=seed, data_dir="data", overrides=changed)
 
 
 def test_config_survives_json(tmp_path):
@@ -316,9 +318,7 @@ def test_a_graph_is_made_again_only_for_another_model_or_other_variables():
 )
 def test_the_second_prediction_traces_nothing(name, tiny_task, monkeypatch):
     # Every `predict` used to trace the graph again, which took longer than its answer.
-    task = tiny_task(name)
-    task.prepare()
-    model = task.build_model()
+    task, model = built(tiny_task(name))
     first = task.predict(model, [task.example])
     monkeypatch.setattr(keras.layers.Layer, "__call__", None)
     assert task.predict(model, [task.example]) == first

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny_texts
+from tiny import prepared
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.text import TEXT_VERSION, count_words, ranked_words, vocabulary_text
@@ -122,8 +123,7 @@ def test_a_finished_run_from_before_answers_goes_on_and_is_exported_as_it_was(
 
 
 def test_a_run_that_was_killed_among_its_assets_became_one_of_version_1(data, tmp_path):
-    task = tiny_texts.make(data, data__min_count=1)
-    task.prepare()
+    task = prepared(tiny_texts.make(data, data__min_count=1))
     run = RunFolder.create(tmp_path / "run", task, options={})
     for name, content in task.assets().items():
         (run.path / name).write_bytes(content)

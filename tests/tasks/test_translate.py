@@ -2,11 +2,13 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 import tiny_sequences
+from tiny import built, prepared
 from tools import long_except
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.tasks import get, sequence_presets
+from keras_quasiattn.lab.tasks import sequence_presets
 from keras_quasiattn.lab.training import RunFolder, train
 from keras_quasiattn.metrics import bleu
 
@@ -67,9 +69,7 @@ def test_translation_is_learned_and_measured(trained, folder):
 @pytest.mark.long
 def test_new_lengths_trace_nothing_again(folder, monkeypatch):
     """So memory does not grow with the number of different lengths in training."""
-    task = tiny_sequences.make(folder, training__jit_compile=False)
-    task.prepare()
-    model = task.build_model()
+    task, model = built(tiny_sequences.make(folder, training__jit_compile=False))
     model.compile("adam", task.loss(), metrics=task.metrics(), jit_compile=False)
     step, traced = model.train_step, []
     monkeypatch.setattr(model, "train_step", lambda data: traced.append(data) or step(data))
@@ -174,12 +174,10 @@ def test_any_script_has_an_answer(trained):
     "model", long_except(sequence_presets.MODELS, "transformer_coda", "seq2seq_attention")
 )
 def test_every_model_is_made_and_its_batches_fit(model, folder):
-    task = tiny_sequences.make(folder, model=model)
-    task.prepare()
-    built = task.build_model()
+    task, network = built(tiny_sequences.make(folder, model=model))
     inputs, target, weights = next(iter(task.training_data(0)))
-    assert np.isfinite(task.loss()(target, built(inputs), weights))
-    names = {type(layer).__name__ for layer in built._flatten_layers()}
+    assert np.isfinite(task.loss()(target, network(inputs), weights))
+    names = {type(layer).__name__ for layer in network._flatten_layers()}
     assert ("MultiHeadCoDA" in names) == (model in ("transformer_coda", "universal_coda"))
     assert ("DotAttention" in names) == (model in ("seq2seq_attention", "seq2seq_coda"))
     assert ("Bidirectional" in names) == (model in ("seq2seq_attention", "seq2seq_coda"))
@@ -197,8 +195,7 @@ def test_the_compositions_of_the_papers_table_reach_the_model(folder, run):
 
 
 def test_batches_are_of_few_shapes_and_follow_from_seed_and_step(folder):
-    task = tiny_sequences.make(folder)
-    task.prepare()
+    task = prepared(tiny_sequences.make(folder))
     taken = [inputs["source"].numpy() for inputs, _, _ in task.training_data(0).take(12)]
     again = [inputs["source"].numpy() for inputs, _, _ in task.training_data(9).take(3)]
     assert all(np.array_equal(*pair) for pair in zip(taken[9:], again, strict=True))
@@ -208,8 +205,7 @@ def test_batches_are_of_few_shapes_and_follow_from_seed_and_step(folder):
 
 
 def test_training_pairs_that_are_too_long_are_left_out_and_said(folder):
-    task = tiny_sequences.make(folder, data__max_length=4)
-    task.prepare()
+    task = prepared(tiny_sequences.make(folder, data__max_length=4))
     kept = len(task._data.splits["train"])
     assert 0 < kept < 300
     assert (
@@ -260,9 +256,7 @@ def test_a_corpus_is_read_in_both_directions(tmp_path):
 
     def read(**languages):
         settings = {f"data.{side}": language for side, language in languages.items()}
-        task = get("translate")(
-            preset="multi30k", model="transformer", seed=0, data_dir=tmp_path, overrides=settings
-        )
+        task = tiny.make("translate", "transformer", tmp_path, settings, preset="multi30k")
         return task._loaded
 
     whole, note = read()

@@ -2,6 +2,7 @@
 
 import pytest
 import tiny_texts
+from tiny import built
 
 from keras_quasiattn.lab.report.write_report import with_received
 from keras_quasiattn.report import token_table
@@ -11,9 +12,7 @@ TEXT = "who ran to the old city?"
 
 @pytest.mark.parametrize("model", ["transformer", "transformer_coda", "bilstm_none"])
 def test_a_transformer_was_shown_as_bare_tokens(model, texts_data):
-    task = tiny_texts.make(texts_data, model)
-    task.prepare()
-    network = task.build_model()
+    task, network = built(tiny_texts.make(texts_data, model))
     (answer,) = task.predict(network, [TEXT])
     told = with_received(task, network, answer)
     table = token_table(told)

@@ -6,6 +6,7 @@ A server that joins requests into a batch does not change any answer.
 import numpy as np
 import pytest
 from test_signatures import ask
+from tiny import prepared
 
 from keras_quasiattn.lab.serving.signatures import (
     STRINGS,
@@ -58,8 +59,7 @@ def assert_alike(got, expected):
 
 @pytest.mark.parametrize("name", INPUTS)
 def test_ids_are_answered_as_strings_are(name, tiny_task):
-    task = tiny_task(name, MODELS.get(name, ""))
-    task.prepare()
+    task = prepared(tiny_task(name, MODELS.get(name, "")))
     signature = task.serving_signature(task.build_model())
     functions = signature_functions(signature)
     requests, answers = [], []
@@ -114,8 +114,7 @@ def longer(request):
 
 
 def test_candidates_without_ids_come_last(tiny_task):
-    task = tiny_task("rank")
-    task.prepare()
+    task = prepared(tiny_task("rank"))
     signature = task.serving_signature(task.build_model())
     function = signature_functions(signature)[TOKEN_IDS]
     inputs = example_inputs(signature, "the cat\ta dog\tbig owl\tthe cat")[TOKEN_IDS]

@@ -6,6 +6,7 @@ import shutil
 
 import keras_tuner
 import pytest
+import tiny
 import tiny_encoder
 import tiny_sequences
 import tiny_texts
@@ -233,13 +234,7 @@ def test_folds_left_no_text_where_a_test_split_is_held_out(texts, trainings, tmp
 
 def test_data_that_cannot_be_had_bind_no_folder(tmp_path):
     """A search with a misspelt file name must not block the folder for the right one."""
-    task = get("classify")(
-        preset="own",
-        model="bilstm_none",
-        seed=0,
-        data_dir=tmp_path,
-        overrides={"data.train": "misspelt.tsv"},
-    )
+    task = tiny.make("classify", "bilstm_none", tmp_path, {"data.train": "misspelt.tsv"})
     with pytest.raises(UserError, match="misspelt.tsv"):
         search(task, SPACE, tmp_path / "search", trials=1)
     assert not (tmp_path / "search").exists()
