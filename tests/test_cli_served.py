@@ -1,7 +1,6 @@
 """From a user's own files to a served model, on the command line, where texts are the answer."""
 
 import json
-import sys
 
 import pytest
 import tiny_mlu
@@ -31,10 +30,9 @@ def served(run_cli, tmp_path):
         # The exported model does not have the speed of this process's loops.
         assert code == 0 and err.startswith("note: CoDA's compiled loops") and "--compile" in err
         # From a process without this package and Keras.
-        command = [sys.executable, tiny_mlu.ROOT / "examples/ask.py", tmp_path / "run/1", *texts]
-        ended = warm.run(command, text=True, before=warm.WITHOUT_KERAS)
-        assert ended.returncode == 0, ended.stderr
-        return json.loads(measured), json.loads(answer), ended.stdout.splitlines()
+        words = [warm.ROOT / "examples/ask.py", tmp_path / "run/1", *texts]
+        printed = warm.printed(words, before=warm.WITHOUT_KERAS)
+        return json.loads(measured), json.loads(answer), printed.splitlines()
 
     return make
 

@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import os
 import re
 import sys
 from pathlib import Path
@@ -84,7 +83,7 @@ def test_it_runs(script, tmp_path):
     if importlib.util.find_spec(NEEDS.get(script, "keras")) is None:
         pytest.skip(f"{script} needs {NEEDS[script]}")
     arguments, expected = SCRIPTS[script]
-    printed = printed_by(script, arguments, tmp_path)
+    printed = warm.printed([EXAMPLES / script, *arguments], cwd=tmp_path)
     assert re.search(expected, printed), printed
 
 
@@ -144,24 +143,12 @@ def test_the_last_look_was_at_an_update_beyond_the_end(monkeypatch):
 
 @pytest.mark.long
 def test_the_language_models_are_better_than_unigrams(tmp_path):
-    printed = printed_by("language_model.py", ("--examples", "512", "--epochs", "2"), tmp_path)
+    words = [EXAMPLES / "language_model.py", "--examples", "512", "--epochs", "2"]
+    printed = warm.printed(words, cwd=tmp_path)
     losses = dict(re.findall(r"(\w+): (\d\.\d+) nats per token", printed))
     assert list(losses) == ["unigram", "bigram", "softmax", "coda"], printed
     assert max(float(losses["softmax"]), float(losses["coda"])) < float(losses["unigram"]) - 0.5
     assert len(re.findall(r"^ +eve likes \w+", printed, re.MULTILINE)) == 2, printed
-
-
-def printed_by(script, arguments, folder):
-    """Run an example in `folder` and return its standard output."""
-    done = warm.run(
-        [sys.executable, str(EXAMPLES / script), *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"},
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)

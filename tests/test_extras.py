@@ -1,27 +1,12 @@
 """How the package behaves if an extra is missing."""
 
-import functools
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 import warm
 
 import keras_quasiattn
 from keras_quasiattn.extras import MissingPackageError
-
-FRESH = functools.partial(subprocess.run, capture_output=True)
-
-
-def python(backend, code, run=FRESH):
-    """Return what a process prints; with `warm.run`, one that has imported TensorFlow and Keras."""
-    environment = {**os.environ, "KERAS_BACKEND": backend}
-    ended = run([sys.executable, "-c", code], text=True, timeout=300, env=environment)
-    assert ended.returncode == 0, ended.stderr
-    return ended.stdout
-
 
 TRY = """
 import json, sys
@@ -105,8 +90,9 @@ WORKS = [
 )
 def test_a_base_install_fits_models_and_names_the_extra_that_the_rest_needs(backend, missing):
     uses = [*WORKS, *(use for uses in NAMED.values() for use in uses)]
-    run = warm.run if backend == "tensorflow" else FRESH
-    printed = python(backend, TRY.format(missing=missing, uses=uses), run)
+    run = warm.run if backend == "tensorflow" else warm.fresh
+    code = TRY.format(missing=missing, uses=uses)
+    printed = warm.printed(["-c", code], run, variables={"KERAS_BACKEND": backend})
     said = json.loads(printed.splitlines()[-1])
     assert {use: said[use] for use in WORKS} == dict.fromkeys(WORKS, "")
     for message, uses in NAMED.items():
@@ -121,8 +107,8 @@ def test_a_base_install_fits_models_and_names_the_extra_that_the_rest_needs(back
 
 
 def test_a_missing_backend_is_named_with_its_extra():
-    use = "import keras_quasiattn"
-    said = python("tensorflow", TRY.format(missing=["tensorflow"], uses=[use]))
+    code = TRY.format(missing=["tensorflow"], uses=["import keras_quasiattn"])
+    said = warm.printed(["-c", code], warm.fresh, variables={"KERAS_BACKEND": "tensorflow"})
     assert "pip install 'keras-quasiattn[tensorflow]', or set the environment" in said
 
 

@@ -2,8 +2,6 @@
 
 import dataclasses
 import inspect
-import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -182,10 +180,7 @@ layer = keras_quasiattn.attention.ATTENTIONS["power"](2, 4, power=3.0)
 _, weights = layer(values, values, return_attention_scores=True)
 assert layer.power == 3.0 and np.asarray(weights).min() >= 0
 """
-    paths = [str(tmp_path), str(Path(__file__).parents[1])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    run = warm.run([sys.executable, "-c", code], text=True, cwd=tmp_path, env=environment)
-    assert run.returncode == 0, run.stderr[-2000:]
+    warm.printed(["-c", code], paths=[tmp_path], cwd=tmp_path)
 
 
 def test_options_are_arguments_and_read_only_attributes(multi_head):

@@ -1,17 +1,12 @@
 """`benchmarks/table_6_on_jax.py`: prepare with TensorFlow, train in parts and measure without."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
-import keras
 import numpy as np
 import pytest
+import warm
 from test_accelerator import WITHOUT_TENSORFLOW
 
-ROOT = Path(__file__).resolve().parents[1]
 # Run commands with checkpoints every two updates.
 SMALL = """
 import json, sys
@@ -24,20 +19,11 @@ assert "tensorflow" not in sys.modules
 
 
 def run(tmp_path, steps, *commands):
-    ended = subprocess.run(
-        [sys.executable, "-c", SMALL, str(steps), json.dumps(commands, default=str)],
-        env={**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": f"{tmp_path}:{ROOT}"},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert ended.returncode == 0, (ended.stdout + ended.stderr)[-3000:]
-    return ended.stdout
+    words = ["-c", SMALL, steps, json.dumps(commands, default=str)]
+    warm.printed(words, warm.fresh, [tmp_path], {"KERAS_BACKEND": "jax"}, cwd=warm.ROOT)
 
 
 @pytest.mark.long
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="prepares with TensorFlow")
 def test_a_run_goes_on_where_it_stopped_without_tensorflow(tmp_path):
     from benchmarks import table_6_on_jax as example
 

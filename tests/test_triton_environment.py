@@ -4,12 +4,12 @@ PyTorch for CPUs comes without Triton, and a process that has imported TensorFlo
 imports Triton. So Triton is installed into a folder of its own, once for all runs of the tests.
 """
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import warm
 
 from keras_quasiattn.files import atomic_folder
 
@@ -26,12 +26,8 @@ def test_kernels_are_right_interpreted_and_compile_for_a_gpu():
         with atomic_folder(PLACE) as temporary:
             pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target"]
             subprocess.run([*pip, temporary, TRITON], check=True)
-    environment = {
-        **os.environ,
-        "KERAS_BACKEND": "torch",
-        "PYTHONPATH": os.pathsep.join([str(ROOT), str(PLACE)]),
-    }
-    tests = [sys.executable, "-m", "pytest", "-q", "-m", "not complete", "tests/ops/test_triton.py"]
-    ended = subprocess.run(tests, capture_output=True, text=True, env=environment, cwd=ROOT)
-    assert ended.returncode == 0, ended.stdout[-4000:] + ended.stderr[-2000:]
-    assert "skipped" not in ended.stdout
+    words = ["-m", "pytest", "-q", "-m", "not complete", "tests/ops/test_triton.py"]
+    printed = warm.printed(
+        *(words, warm.fresh, [PLACE], {"KERAS_BACKEND": "torch"}), timeout=1800, cwd=ROOT
+    )
+    assert "skipped" not in printed

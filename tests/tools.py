@@ -53,6 +53,11 @@ def long_except(values, *fast, others=pytest.mark.long):
     return [pytest.param(value, marks=[] if value in fast else others) for value in values]
 
 
+def only_on(backend, reason):
+    """Return a mark that skips a test on other backends."""
+    return pytest.mark.skipif(keras.backend.backend() != backend, reason=reason)
+
+
 def reloaded(model, folder, **options):
     """Return what Keras loads of the file to which it saves the model."""
     model.save(folder / "model.keras")

@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).parents[1]
 # Code to run first in a process that can import neither Keras nor this package.
 WITHOUT_KERAS = "import sys; sys.modules.update(dict.fromkeys(('keras', 'keras_quasiattn')))"
 
@@ -116,6 +117,39 @@ def run(
         process.kill()
     out, err = (one.decode() if text else one for one in process.outputs())
     return subprocess.CompletedProcess(command, process.returncode or 0, out, err)
+
+
+fresh = functools.partial(subprocess.run, capture_output=True)
+
+
+def printed(
+    words: Sequence[Any],
+    run: Any = run,
+    paths: Sequence[Any] = (),
+    variables: Mapping[str, str] | None = None,
+    timeout: float = 600,
+    **options: Any,
+) -> str:
+    """Return what Python prints; raise an `AssertionError` with its output if it fails.
+
+    Args:
+        words: its arguments.
+        run: `run`, or `fresh` for a process that has imported nothing.
+        paths: folders to import from, before this source tree.
+        variables: what to add to this process's environment.
+        timeout: seconds until it is ended.
+        **options: more arguments of `run`.
+    """
+    places = [*map(str, paths), str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, places)),
+        **(variables or {}),
+    }
+    command = [sys.executable, *map(str, words)]
+    ended = run(command, text=True, timeout=timeout, env=environment, **options)
+    assert ended.returncode == 0, f"{ended.stdout[-4000:]}\n{ended.stderr[-4000:]}"
+    return ended.stdout
 
 
 @functools.cache

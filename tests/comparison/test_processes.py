@@ -10,6 +10,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+import warm
 
 from keras_quasiattn.lab.comparison import workers
 from keras_quasiattn.lab.comparison.workers import Failed, Lost, run_jobs
@@ -117,14 +118,7 @@ if __name__ == "__main__":
 """
     script = tmp_path / "one_core.py"
     script.write_text(code)
-    said = subprocess.run(
-        [sys.executable, str(script)],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, **LIGHT},
-    )
-    assert said.stdout.endswith("with 1\n")
+    assert warm.printed([script], warm.fresh, variables=LIGHT).endswith("with 1\n")
 
 
 @pytest.mark.long

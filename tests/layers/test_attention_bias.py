@@ -9,7 +9,7 @@ import reference
 from keras import ops
 from layer_case import randomize
 from running import as_tensor
-from tools import normal, reloaded, to_numpy
+from tools import normal, only_on, reloaded, to_numpy
 
 from keras_quasiattn import layers
 from keras_quasiattn.attention.base import ATTENTIONS
@@ -197,7 +197,7 @@ def test_a_model_with_a_learned_bias_trains_and_is_saved_and_exported(tmp_path):
             np.testing.assert_allclose(exported.serve(x), model(x), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.skipif(keras.backend.backend() != "torch", reason="traces and transforms of PyTorch")
+@only_on("torch", "traces and transforms of PyTorch")
 @pytest.mark.parametrize("kind", [layers.MultiHeadSoftmax, layers.MultiHeadCoDA])
 def test_a_trace_kept_whether_its_first_bias_hid_pairs_and_vmap_failed(kind):
     import torch

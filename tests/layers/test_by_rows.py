@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from tools import run_with_gradients, to_numpy
+from tools import only_on, run_with_gradients, to_numpy
 
 from keras_quasiattn.attention import ATTENTIONS, by_rows
 from keras_quasiattn.attention.base import for_any_length
@@ -102,7 +102,7 @@ def test_only_large_matrices_are_tiled(monkeypatch):
     assert not is_tiled(short, short) and not is_tiled(long, long, return_scores=True)
 
 
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="has graphs of unknown sizes")
+@only_on("tensorflow", "has graphs of unknown sizes")
 def test_a_graph_of_unknown_lengths_finds_out(tiles):
     import tensorflow as tf
 
@@ -122,7 +122,7 @@ def test_a_graph_of_unknown_lengths_finds_out(tiles):
         np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-5)
 
 
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="has graphs of unknown sizes")
+@only_on("tensorflow", "has graphs of unknown sizes")
 @pytest.mark.parametrize("name,given", [("attention_mask", MASK[:, :1]), ("attention_bias", BIAS)])
 def test_one_row_for_all_queries_in_a_graph_of_unknown_lengths_was_that_of_the_first(
     name, given, tiles

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from keras import ops
 from layer_case import randomize
-from tools import CODA_IMPLEMENTATIONS, normal, run_with_gradients, sampled, to_numpy
+from tools import CODA_IMPLEMENTATIONS, normal, only_on, run_with_gradients, sampled, to_numpy
 
 from keras_quasiattn import layers
 from keras_quasiattn.attention.base import ATTENTIONS
@@ -138,7 +138,7 @@ def test_integers_were_taken_for_infinite():
         np.testing.assert_allclose(have, want, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.skipif(keras.backend.backend() != "torch", reason="of PyTorch")
+@only_on("torch", "of PyTorch")
 def test_torch_compile_broke_its_graph_at_an_array():
     import torch
 

@@ -11,7 +11,7 @@ from cases import ONE_OF_EACH, one_of_each_by_default, one_of_each_call, one_of_
 from layer_case import BATCH, FEATURES, LayerCase, constructor_parameters, randomize
 from non_default import NON_DEFAULT, TOGETHER
 from running import model_of, outputs, plain_outputs, shared_layer, weights
-from tools import reloaded, to_numpy
+from tools import only_on, reloaded, to_numpy
 
 from keras_quasiattn.layers import (
     AdaptiveHalting,
@@ -213,7 +213,7 @@ class Holder(keras.layers.Layer):
         return self.run(sequences)
 
 
-@pytest.mark.skipif(keras.backend.backend() != "jax", reason="was an error on JAX alone")
+@only_on("jax", "was an error on JAX alone")
 @one_of_each_by_default
 def test_within_a_users_layer_unknown_lengths_were_an_error_on_jax(case):
     layer = shared_layer(case)

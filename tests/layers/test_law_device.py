@@ -7,10 +7,9 @@ import keras
 import numpy as np
 import pytest
 from cases import every_case
+from tools import only_on
 
-pytestmark = pytest.mark.skipif(
-    keras.backend.backend() != "torch", reason="only PyTorch asks where a tensor is made"
-)
+pytestmark = only_on("torch", "only PyTorch asks where a tensor is made")
 
 
 @pytest.mark.parametrize("training", [True, False])

@@ -15,7 +15,7 @@ from cases import (
 )
 from layer_case import BATCH, FEATURES, randomize
 from running import assert_close, gradients, masked_outputs, outputs, plain_outputs, shared_layer
-from tools import long_except, to_numpy
+from tools import long_except, only_on, to_numpy
 
 from keras_quasiattn.layers import MaskedPooling
 
@@ -97,7 +97,7 @@ def test_a_row_with_nothing_to_attend_is_zero_and_has_no_gradient(case):
             assert not gradient.any()
 
 
-@pytest.mark.skipif(keras.backend.backend() != "jax", reason="a switch of JAX")
+@only_on("jax", "a switch of JAX")
 @one_of_each_by_default
 def test_jax_debug_nans_stopped_at_a_nan_that_no_row_got(case):
     import jax

@@ -9,7 +9,7 @@ from cases import CASES, one_of_each_by_default, one_of_each_call, one_of_each_f
 from keras import ops
 from layer_case import FEATURES, LayerCase
 from running import as_tensor, gradients, masked_outputs, outputs, pure, shared_layer, weights
-from tools import run_with_gradients, to_numpy
+from tools import only_on, run_with_gradients, to_numpy
 
 from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.layers import AdaptiveHalting, GatedAttention, MultiHeadGated
@@ -169,7 +169,7 @@ def test_the_gradient_of_a_learned_number_is_not_summed_in_16_bits(attention, op
     assert np.linalg.norm(low - exact) <= POLICIES[policy] / 2 * np.linalg.norm(exact)
 
 
-@pytest.mark.skipif(keras.backend.backend() != "torch", reason="of PyTorch")
+@only_on("torch", "of PyTorch")
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @one_of_each_by_default
 def test_autocast_of_torch(case, dtype):

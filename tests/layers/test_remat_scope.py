@@ -5,7 +5,7 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
-from tools import long_except
+from tools import long_except, only_on
 
 from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.layers import TransformerEncoder
@@ -48,7 +48,7 @@ def test_a_rematerialized_block_trains_as_the_block(attention):
         np.testing.assert_allclose(weight, known, atol=1e-5)
 
 
-@pytest.mark.skipif(keras.backend.backend() != "torch", reason="fails on the others")
+@only_on("torch", "fails on the others")
 def test_a_block_made_in_the_scope_trains_on_pytorch():
     def in_scope(block: Any) -> Any:
         with keras.RematScope(mode="full"):

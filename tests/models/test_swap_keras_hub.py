@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from tools import reloaded
+from tools import only_on, reloaded
 
 from benchmarks import tiny_hub
 from keras_quasiattn.attention.start import Start
@@ -144,7 +144,7 @@ def test_a_cache_gives_what_one_call_gives(kind):
 
 
 @pytest.mark.long
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="SavedModels are of TensorFlow")
+@only_on("tensorflow", "SavedModels are of TensorFlow")
 @pytest.mark.parametrize("name", ["BERT", "BART", "Llama", "ViT"])
 def test_it_is_exported(name, tmp_path):
     import tensorflow as tf

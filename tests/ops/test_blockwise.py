@@ -4,20 +4,18 @@ The tests cover tile edges, ties, dropout and learned factors.
 """
 
 import json
-import subprocess
-import sys
 
 import keras
 import numpy as np
 import pytest
-from tools import CODA_IMPLEMENTATIONS, run_with_gradients, to_numpy
+import warm
+from tools import CODA_IMPLEMENTATIONS, only_on, run_with_gradients, to_numpy
 
 from keras_quasiattn import ops
 from keras_quasiattn.attention.coda import blockwise
 from keras_quasiattn.attention.coda.tiles import tiled_sums
 from keras_quasiattn.core.tiling import KEYS_PER_TILE
 
-TENSORFLOW = keras.backend.backend() == "tensorflow"
 FAST = [name for name in CODA_IMPLEMENTATIONS if name not in ("auto", "reference")]
 EDGE = KEYS_PER_TILE
 
@@ -216,7 +214,7 @@ def test_a_large_common_offset_cancels():
     np.testing.assert_allclose(far, near, rtol=1e-4)
 
 
-@pytest.mark.skipif(not TENSORFLOW, reason="TensorFlow graphs")
+@only_on("tensorflow", "TensorFlow graphs")
 @pytest.mark.parametrize("jit", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_graphs_agree_and_hold_no_tensor_with_a_place_for_every_pair(jit):
     import tensorflow as tf
@@ -255,7 +253,7 @@ def test_graphs_agree_and_hold_no_tensor_with_a_place_for_every_pair(jit):
         assert not shape.is_fully_defined() or shape.num_elements() < 2 * lengths[0] * lengths[1]
 
 
-@pytest.mark.skipif(not TENSORFLOW, reason="TensorFlow graphs")
+@only_on("tensorflow", "TensorFlow graphs")
 @pytest.mark.parametrize("implementation", FAST)
 @pytest.mark.parametrize("centered", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_lengths_unknown_before_run_time(implementation, centered):
@@ -299,7 +297,7 @@ def test_lengths_unknown_before_run_time(implementation, centered):
 
 
 @pytest.mark.complete  # one process each; the tests above check what a graph holds
-@pytest.mark.skipif(not TENSORFLOW, reason="measures the TensorFlow backend")
+@only_on("tensorflow", "measures the TensorFlow backend")
 @pytest.mark.parametrize(
     "heads,length,features,limit",
     [
@@ -310,11 +308,9 @@ def test_lengths_unknown_before_run_time(implementation, centered):
 def test_memory_of_both_passes_is_linear(heads, length, features, limit):
     options = {"implementation": "blockwise", "mode": "graph", "passes": "both", "heads": heads}
     options |= {"length": length, "features": features}
-    command = ["-m", "benchmarks.memory", *(f"--{name}={value}" for name, value in options.items())]
-    result = subprocess.run(
-        [sys.executable, *command], capture_output=True, text=True, timeout=300, check=True
-    )
-    assert json.loads(result.stdout.strip().splitlines()[-1])["above_base_mib"] < limit
+    words = ["-m", "benchmarks.memory", *(f"--{name}={value}" for name, value in options.items())]
+    *_, last = warm.printed(words, warm.fresh).splitlines()
+    assert json.loads(last)["above_base_mib"] < limit
 
 
 @pytest.mark.parametrize("implementation", FAST)

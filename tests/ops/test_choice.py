@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 from checks import recorded_passes
-from tools import CODA_IMPLEMENTATIONS, long_except, normal, reloaded
+from tools import CODA_IMPLEMENTATIONS, long_except, normal, only_on, reloaded
 
 from keras_quasiattn import layers, ops
 from keras_quasiattn.attention.coda import choice
@@ -49,7 +49,7 @@ def test_compiled_loops_take_short_sequences_of_large_batches():
     assert chosen(9, 16) == chosen(32, 32) == expected
 
 
-@pytest.mark.skipif(keras.backend.backend() != "jax", reason="only JAX compiles what it runs")
+@only_on("jax", "only JAX compiles what it runs")
 def test_on_a_gpu_xla_takes_the_definition_up_to_large_matrices(monkeypatch):
     monkeypatch.setattr(choice, "on_accelerator", lambda x: True)
     monkeypatch.setattr(
@@ -59,7 +59,7 @@ def test_on_a_gpu_xla_takes_the_definition_up_to_large_matrices(monkeypatch):
     assert chosen(2100, 2100) == "blockwise"
 
 
-@pytest.mark.skipif(keras.backend.backend() != "torch", reason="Triton's kernels are for PyTorch")
+@only_on("torch", "Triton's kernels are for PyTorch")
 def test_on_a_gpu_pytorch_takes_the_kernels_where_triton_is(monkeypatch):
     monkeypatch.setattr(choice, "on_accelerator", lambda x: True)
     monkeypatch.setattr(choice, "INSTALLED", {"triton"})
@@ -87,9 +87,7 @@ def graph_of_unknown_lengths(implementation, training):
     return graph, kinds(graph)
 
 
-@pytest.mark.skipif(
-    keras.backend.backend() != "tensorflow", reason="only TensorFlow's graphs may not know lengths"
-)
+@only_on("tensorflow", "only TensorFlow's graphs may not know lengths")
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("target,source", [(5, 7), (LENGTH, LENGTH), (0, 3), (3, 1)])
 def test_a_graph_that_does_not_know_the_lengths_chooses_when_it_runs(target, source, training):

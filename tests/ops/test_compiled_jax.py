@@ -1,12 +1,11 @@
 """CoDA's compiled loops as a JAX primitive: transformations, and exported programs."""
 
 import functools
-import subprocess
-import sys
 
 import keras
 import numpy as np
 import pytest
+import warm
 from tools import CODA_IMPLEMENTATIONS
 
 from keras_quasiattn import ops
@@ -202,4 +201,4 @@ def run(x):
 
 jax.jit(run)(np.ones((8, 1024, 64), np.float32))
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=100)
+    warm.printed(["-c", code], warm.fresh, timeout=100)

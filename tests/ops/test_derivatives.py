@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from tools import CODA_IMPLEMENTATIONS, to_numpy
+from tools import CODA_IMPLEMENTATIONS, only_on, to_numpy
 
 from keras_quasiattn import ops
 from keras_quasiattn.attention import sparsemax
@@ -159,7 +159,7 @@ def test_second_derivatives_are_those_of_the_gradient(function, request):
     check(second(function, POINT, DIRECTION), expected, limit)
 
 
-@pytest.mark.skipif(BACKEND != "tensorflow", reason="of TensorFlow")
+@only_on("tensorflow", "of TensorFlow")
 @pytest.mark.skipif("compiled" not in CODA_IMPLEMENTATIONS, reason="needs the extra `compiled`")
 def test_forward_mode_over_a_gradient_from_loops_is_not_zero():
     import tensorflow as tf
@@ -173,7 +173,7 @@ def test_forward_mode_over_a_gradient_from_loops_is_not_zero():
     check(forward.jvp(gradient), gradient, 1e-9)
 
 
-@pytest.mark.skipif(BACKEND != "torch", reason="of PyTorch")
+@only_on("torch", "of PyTorch")
 @pytest.mark.parametrize("implementation", ["auto", "blockwise"])
 def test_transforms_of_torch_take_tiles(implementation):
     import torch
@@ -185,7 +185,7 @@ def test_transforms_of_torch_take_tiles(implementation):
     check(found, slope(plain, tensor(POINT).requires_grad_()), 1e-9)
 
 
-@pytest.mark.skipif(BACKEND != "torch", reason="of PyTorch")
+@only_on("torch", "of PyTorch")
 @pytest.mark.parametrize("name", ["distances", "coda blockwise"])
 def test_vmap_of_torch_could_not_map_tiles(name):
     import torch
@@ -200,7 +200,7 @@ def test_vmap_of_torch_could_not_map_tiles(name):
         check(move, moved(function, to_numpy(point), to_numpy(direction)), 1e-9)
 
 
-@pytest.mark.skipif(BACKEND != "jax", reason="of JAX")
+@only_on("jax", "of JAX")
 @pytest.mark.parametrize("center", [False, True])
 def test_under_shard_map_tiles_started_as_the_same_on_all_devices(center):
     import jax
@@ -228,7 +228,7 @@ def masked_coda(x):
     return ops.coda_attention(x, x, x, mask, **options)
 
 
-@pytest.mark.skipif(BACKEND != "jax", reason="of JAX")
+@only_on("jax", "of JAX")
 @pytest.mark.parametrize(
     "function",
     [

@@ -3,14 +3,13 @@
 import functools
 import importlib.util
 import itertools
-import subprocess
-import sys
 
 import keras
 import numpy as np
 import pytest
+import warm
 from checks import recorded_passes
-from tools import CODA_IMPLEMENTATIONS, run_with_gradients, sampled, to_numpy
+from tools import CODA_IMPLEMENTATIONS, only_on, run_with_gradients, sampled, to_numpy
 
 from keras_quasiattn import layers, ops
 from keras_quasiattn.attention import sparsemax
@@ -222,10 +221,10 @@ if not os.fork():
 os.wait()
 """
     file = importlib.util.find_spec("keras_quasiattn.core.compiled.threads").origin
-    subprocess.run([sys.executable, "-c", script, file], check=True, timeout=60)
+    warm.printed(["-c", script, file], warm.fresh, timeout=60)
 
 
-@pytest.mark.skipif(BACKEND != "torch", reason="transformations of PyTorch")
+@only_on("torch", "transformations of PyTorch")
 def test_transformations_of_torch(both):
     """`torch.func` cannot transform the operators, so it gets tensors."""
     import torch
@@ -246,7 +245,7 @@ def test_few_scores_are_tensors(calls):
     assert not calls
 
 
-@pytest.mark.skipif(BACKEND != "tensorflow", reason="only TensorFlow's graphs may not know lengths")
+@only_on("tensorflow", "only TensorFlow's graphs may not know lengths")
 @pytest.mark.parametrize("length", [3, 200])
 def test_a_graph_that_does_not_know_the_lengths_chooses_when_it_runs(length, calls):
     import tensorflow as tf
@@ -284,7 +283,7 @@ def test_a_row_of_infinitely_low_scores_is_nan_as_without_its_masked_keys(alpha,
         np.testing.assert_allclose(found[0], [[np.nan] * 3 + [0], [0.5, 0.5, 0, 0], [0] * 4])
 
 
-@pytest.mark.skipif(BACKEND != "torch", reason="of PyTorch")
+@only_on("torch", "of PyTorch")
 def test_torch_compile_keeps_the_operators_in_one_graph(calls):
     import torch
 
@@ -300,7 +299,7 @@ def test_torch_compile_keeps_the_operators_in_one_graph(calls):
         torch.testing.assert_close(one, expected)
 
 
-@pytest.mark.skipif(BACKEND != "jax", reason="transformations of JAX")
+@only_on("jax", "transformations of JAX")
 def test_transformations_of_jax(both):
     import jax
     from jax import export

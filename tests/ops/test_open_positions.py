@@ -4,7 +4,7 @@ import gating
 import keras
 import numpy as np
 import pytest
-from tools import run_with_gradients, to_numpy
+from tools import only_on, run_with_gradients, to_numpy
 
 from keras_quasiattn import ops
 
@@ -219,7 +219,7 @@ def test_errors(arguments, message):
         )
 
 
-@pytest.mark.skipif(keras.backend.backend() != "torch", reason="a transform of PyTorch")
+@only_on("torch", "a transform of PyTorch")
 def test_vmap_of_torch_could_not_gather_a_number_of_rows_that_differs():
     import torch
 

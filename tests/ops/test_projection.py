@@ -1,9 +1,8 @@
 """A product with weights: values, gradients at every rank and their memory, and LiteRT."""
 
-import keras
 import numpy as np
 import pytest
-from tools import run_with_gradients
+from tools import only_on, run_with_gradients
 
 from keras_quasiattn import layers
 from keras_quasiattn.core.tensors import per_position, project
@@ -28,9 +27,7 @@ def test_values_and_gradients(rows, units):
     np.testing.assert_allclose(of_kernel, of_columns.reshape(kernel.shape), **close)
 
 
-@pytest.mark.skipif(
-    keras.backend.backend() != "tensorflow", reason="TensorFlow's gradient of an einsum"
-)
+@only_on("tensorflow", "TensorFlow's gradient of an einsum")
 @pytest.mark.parametrize(
     ("made", "inputs"),
     [
@@ -64,7 +61,7 @@ def test_no_gradient_holds_an_outer_product_at_every_position(made, inputs):
     assert all(shape.rank is None or shape.rank < 4 for shape in shapes)
 
 
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="the converter's fault")
+@only_on("tensorflow", "the converter's fault")
 @pytest.mark.parametrize(("heads", "kernel"), [((2,), (4, 2)), ((), (4,))], ids=["heads", "none"])
 def test_litert_keeps_the_length_of_one_number_per_position(heads, kernel):
     # An einsum got the length 1: gated, forgetting and context-guided attention failed there.

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from tools import run_with_gradients
+from tools import only_on, run_with_gradients
 
 from keras_quasiattn import layers
 from keras_quasiattn.core.tiling import rematerialize_in_turn
@@ -12,9 +12,7 @@ RANDOM = np.random.default_rng(0)
 INPUTS = [RANDOM.normal(size=shape) for shape in ((2, 5, 6), (2, 0, 6), (2, 1, 6))]
 
 
-tensorflow_alone = pytest.mark.skipif(
-    keras.backend.backend() != "tensorflow", reason="other backends keep an order of themselves"
-)
+tensorflow_alone = only_on("tensorflow", "other backends keep an order of themselves")
 
 
 def made(count):

@@ -2,13 +2,11 @@
 
 import importlib.util
 import itertools
-import os
-import subprocess
-import sys
 
 import keras
 import numpy as np
 import pytest
+import warm
 
 pytestmark = pytest.mark.skipif(
     keras.backend.backend() != "torch"
@@ -250,14 +248,8 @@ for kernel, more in ((kernels.sums_kernel, SUMS), (kernels.gradients_kernel, GRA
     ],
 )
 def test_they_compile_for_a_gpu_and_fit_its_memory(width, values):
-    environment = {**os.environ, "KERAS_BACKEND": "torch", "TRITON_INTERPRET": "0"}
-    done = subprocess.run(
-        [sys.executable, "-c", COMPILE, str(width), str(values)],
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    shared = [int(line) for line in done.stdout.split()]
+    variables = {"KERAS_BACKEND": "torch", "TRITON_INTERPRET": "0"}
+    printed = warm.printed(["-c", COMPILE, width, values], warm.fresh, variables=variables)
+    shared = [int(line) for line in printed.split()]
     assert len(shared) == 4
     assert max(shared) <= 227 * 1024  # the limit per block on a GPU of capability 9.0

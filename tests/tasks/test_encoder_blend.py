@@ -1,8 +1,6 @@
 """With `attention_start=blend`, a run moves an encoder from softmax to another attention."""
 
 import json
-import os
-import sys
 from pathlib import Path
 
 import keras
@@ -206,13 +204,9 @@ print(json.dumps({
 
 @pytest.mark.long
 def test_two_replicas_blend_as_one_device_does(encoder_folder, few_texts, tmp_path):
-    tests = Path(__file__).parents[1]
-    paths = [str(one) for one in (tests.parent, tests, Path(__file__).parent)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    command = [sys.executable, "-c", MIRRORED, encoder_folder, few_texts, tmp_path]
-    ended = warm.run(command, text=True, env=environment)
-    assert ended.returncode == 0, ended.stderr
-    told = json.loads(ended.stdout.splitlines()[-1])
+    words = ["-c", MIRRORED, encoder_folder, few_texts, tmp_path]
+    printed = warm.printed(words, paths=[Path(__file__).parents[1], Path(__file__).parent])
+    told = json.loads(printed.splitlines()[-1])
     assert told["replicas"] == 2 and told["blend"] == [1.0, 1.0]
     assert "MultiHeadCoDA" in told["kinds"] and "Start" not in told["kinds"]
     assert told["difference"] < 1e-4

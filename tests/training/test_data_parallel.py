@@ -4,14 +4,12 @@ The test starts this file as a script, on two devices.
 """
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
+import warm
 
 from keras_quasiattn.layers import MultiHeadCoDA, SoftAttention
 
@@ -59,21 +57,13 @@ def main() -> None:
 @pytest.mark.long
 def test_two_devices_learn_what_one_does():
     pytest.importorskip("jax")
-    ended = subprocess.run(
-        [sys.executable, __file__],
-        env={
-            **os.environ,
-            "KERAS_BACKEND": "jax",
-            "JAX_PLATFORMS": "cpu",
-            "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
-            "PYTHONPATH": str(Path(__file__).parents[2]),
-        },
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert ended.returncode == 0, ended.stderr
-    result = json.loads(ended.stdout.splitlines()[-1])
+    variables = {
+        "KERAS_BACKEND": "jax",
+        "JAX_PLATFORMS": "cpu",
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
+    }
+    printed = warm.printed([__file__], warm.fresh, [Path(__file__).parents[1]], variables)
+    result = json.loads(printed.splitlines()[-1])
     assert result["devices"] == 2
     assert result["moved"] > 1e-3
     assert result["difference"] < 1e-5

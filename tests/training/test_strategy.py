@@ -1,8 +1,6 @@
 """Several replicas train like one device; all in one process with two logical devices."""
 
 import json
-import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,13 +10,8 @@ SCRIPT = Path(__file__).with_name("train_mirrored.py")
 
 
 def told(folder, part):
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(SCRIPT.parent), str(SCRIPT.parents[2])]),
-    }
-    ended = warm.run([sys.executable, SCRIPT, folder, part], text=True, env=environment)
-    assert ended.returncode == 0, ended.stderr
-    return json.loads(ended.stdout.splitlines()[-1])
+    printed = warm.printed([SCRIPT, folder, part], paths=[SCRIPT.parent])
+    return json.loads(printed.splitlines()[-1])
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,11 @@
 import collections
 import itertools
 import re
-import subprocess
-import sys
 from random import Random
 
 import pytest
 import tensorflow_datasets as tfds
+import warm
 
 from keras_quasiattn.lab.data import GeneratedAlgoLisp, GeneratedAlgoLispConfig, ProgramTests
 from keras_quasiattn.lab.data.algolisp.generator import (
@@ -171,16 +170,9 @@ def test_another_process_makes_the_same_problems(problems):
         "print(*[p.program + p.tests.to_json() for p in generate_problems('validation', 20)], "
         "sep='\\n')"
     )
-    environment = {
-        "PYTHONHASHSEED": "7",
-        "PYTHONPATH": ":".join(sys.path),
-        "TF_CPP_MIN_LOG_LEVEL": "3",
-    }
     # With other hashes of strings, which a forked process would not have.
-    run = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, env=environment
-    )
-    assert run.stdout.splitlines() == [
+    printed = warm.printed(["-c", code], warm.fresh, variables={"PYTHONHASHSEED": "7"})
+    assert printed.splitlines() == [
         p.program + p.tests.to_json() for p in problems["validation"][:20]
     ]
 
