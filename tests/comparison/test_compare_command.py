@@ -13,6 +13,7 @@ import warm
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.files import only_process
+from keras_quasiattn.lab.comparison import of_task
 from keras_quasiattn.lab.comparison.experiments import read_records
 from keras_quasiattn.lab.training import RunFolder
 
@@ -100,8 +101,6 @@ def test_a_folder_with_something_else_is_left_alone(run_cli, tmp_path):
 
 
 def test_a_folder_of_another_comparison_names_what_differs(run_cli, tmp_path, monkeypatch):
-    from keras_quasiattn.lab.comparison import of_task
-
     def stopped(*arguments):
         raise UserError("stopped")
 
@@ -121,9 +120,7 @@ def test_a_folder_of_another_comparison_names_what_differs(run_cli, tmp_path, mo
 
 
 def test_costs_of_an_earlier_call_had_its_number_of_processes_wrong(tmp_path):
-    from keras_quasiattn.lab.comparison.of_task import _Work
-
-    work = _Work.__new__(_Work)
+    work = of_task._Work.__new__(of_task._Work)
     work._folder, work._costs = tmp_path, {}
     work._plan = SimpleNamespace(rows=[SimpleNamespace(name=name) for name in ("softmax", "coda")])
     assert work._at_once() == ""
@@ -140,8 +137,6 @@ def test_costs_of_an_earlier_call_had_its_number_of_processes_wrong(tmp_path):
 def test_a_page_that_was_not_written_for_want_of_the_extra_was_named(
     run_cli, tmp_path, monkeypatch
 ):
-    from keras_quasiattn.lab.comparison import of_task
-
     found = SimpleNamespace(table=lambda: "the table", best="softmax", entries=[])
     monkeypatch.setattr(of_task, "compare_task", lambda *given, **options: found)
     for page, said in (("", "page: none; a page needs pip"), ("<p>", f"page: {tmp_path}")):
@@ -151,46 +146,48 @@ def test_a_page_that_was_not_written_for_want_of_the_extra_was_named(
 
 
 def test_two_comparisons_in_one_folder_failed_each_others_runs(few_texts, tmp_path):
-    from keras_quasiattn.lab.comparison.of_task import compare_task
-
     task = tiny_texts.make(few_texts, "transformer")
     with only_process(tmp_path, "comparing"), pytest.raises(UserError, match="another process is"):
-        compare_task(task, tmp_path, ["softmax"], seeds=1, rates=[0.01], progress=False)
+        of_task.compare_task(task, tmp_path, ["softmax"], seeds=1, rates=[0.01], progress=False)
     (tmp_path / "comparison.jsonl").write_text('{"seed": 0}\n')
     with pytest.raises(UserError, match="comparison.jsonl, line 1: not a record"):
-        compare_task(task, tmp_path, ["softmax"], seeds=1, rates=[0.01], progress=False)
+        of_task.compare_task(task, tmp_path, ["softmax"], seeds=1, rates=[0.01], progress=False)
 
 
-def test_an_interruption_lost_the_costs_measured_before_it(few_texts, tmp_path, monkeypatch):
-    from keras_quasiattn.lab.comparison import of_task
+@pytest.fixture
+def compared(few_texts, tmp_path, monkeypatch):
+    """Return a function that compares without training and without measuring costs."""
 
+    def make(attentions=(), engine=_Trained, costs=None, **options):
+        monkeypatch.setattr(of_task, "Engine", engine)
+        monkeypatch.setattr(of_task, "run_jobs", costs or (lambda *_, **__: None))
+        task = tiny_texts.make(few_texts, "transformer", training__select="loss")
+        options = {"rates": [0.01], "progress": False, **options}
+        return of_task.compare_task(task, tmp_path / "compared", list(attentions), **options)
+
+    return make
+
+
+def test_an_interruption_lost_the_costs_measured_before_it(compared, tmp_path):
     cost = {"step": 1.0, "answer": 1.0, "memory": 1.0, "weights": 1.0}
 
     def interrupted(next_job, work, done, **options):
         done(next_job(), cost)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(of_task, "run_jobs", interrupted)
-    task = tiny_texts.make(few_texts, "transformer")
     with pytest.raises(KeyboardInterrupt):
-        of_task.compare_task(task, tmp_path / "compared", ["relu"], progress=False)
+        compared(["relu"], costs=interrupted)
     written = json.loads((tmp_path / "compared" / "costs.json").read_text())
     assert written["softmax"].pop("processes") >= 1 and written == {"softmax": cost}
 
 
-def test_costs_that_could_not_be_measured_were_not_spoken_of(
-    few_texts, tmp_path, monkeypatch, capsys
-):
-    from keras_quasiattn.lab.comparison import of_task
-
+def test_costs_that_could_not_be_measured_were_not_spoken_of(compared, capsys):
     def lost(next_job, work, done, **options):
         done(next_job(), of_task.Lost("its process was ended by SIGTERM"))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(of_task, "run_jobs", lost)
-    task = tiny_texts.make(few_texts, "transformer")
     with pytest.raises(KeyboardInterrupt):
-        of_task.compare_task(task, tmp_path / "compared", ["relu"])
+        compared(["relu"], costs=lost, progress=True)
     said = capsys.readouterr().out
     assert "cost of softmax: failed: its process was ended by SIGTERM\n" in said
 
@@ -211,25 +208,15 @@ class _Trained:
             self.plan.done(job, {"seed": job.seed, "accuracy": 0.5, "validation": rows})
 
 
-def test_the_best_run_was_that_of_a_checkpoint_that_was_not_kept(few_texts, tmp_path, monkeypatch):
-    from keras_quasiattn.lab.comparison import of_task
-
-    monkeypatch.setattr(of_task, "Engine", _Trained)
-    monkeypatch.setattr(of_task, "run_jobs", lambda *_, **__: None)
-    task = tiny_texts.make(few_texts, "transformer", training__select="loss")
-    of_task.compare_task(task, tmp_path / "two", [], seeds=2, rates=[0.01], progress=False)
-    assert (tmp_path / "two" / "best").readlink().name == "softmax-0.01-seed4"
+def test_the_best_run_was_that_of_a_checkpoint_that_was_not_kept(compared, tmp_path):
+    compared(seeds=2)
+    assert (tmp_path / "compared" / "best").readlink().name == "softmax-0.01-seed4"
 
 
-def test_nan_at_a_checkpoint_hid_the_others_of_a_run(few_texts, tmp_path, monkeypatch):
-    from keras_quasiattn.lab.comparison import of_task
-
-    monkeypatch.setattr(of_task, "Engine", _Trained)
-    monkeypatch.setattr(of_task, "run_jobs", lambda *_, **__: None)
+def test_nan_at_a_checkpoint_hid_the_others_of_a_run(compared, tmp_path, monkeypatch):
     monkeypatch.setattr(_Trained, "losses", {3: (float("nan"), 0.7), 4: (0.6, float("nan"))})
-    task = tiny_texts.make(few_texts, "transformer", training__select="loss")
-    of_task.compare_task(task, tmp_path / "two", [], seeds=2, rates=[0.01], progress=False)
-    assert (tmp_path / "two" / "best").readlink().name == "softmax-0.01-seed4"
+    compared(seeds=2)
+    assert (tmp_path / "compared" / "best").readlink().name == "softmax-0.01-seed4"
 
 
 class _Lost(_Trained):
@@ -242,31 +229,17 @@ class _Lost(_Trained):
             self.plan.done(job, "it was killed" if lost else {"seed": job.seed, "accuracy": 0.5})
 
 
-def test_a_lost_rate_was_not_spoken_of(few_texts, tmp_path, monkeypatch):
+def test_a_lost_rate_was_not_spoken_of(compared):
     """The verdict was of another rate, which the validation data would not have chosen."""
-    from keras_quasiattn.lab.comparison import of_task
-
-    monkeypatch.setattr(of_task, "Engine", _Lost)
-    monkeypatch.setattr(of_task, "run_jobs", lambda *_, **__: None)
-    task = tiny_texts.make(few_texts, "transformer")
-    options = {"seeds": 1, "rates": [0.01, 0.02, 0.01], "progress": False}
-    found = of_task.compare_task(task, tmp_path / "one", ["sigmoid"], **options)
+    found = compared(["sigmoid"], engine=_Lost, seeds=1, rates=[0.01, 0.02, 0.01])
     assert "sigmoid was not measured at the rate 0.02: it was killed." in found.notes
     assert "Rate: each attention's best of 0.01, 0.02 on the validation data" in found.table()
     assert found["sigmoid"].rate == "0.01" and not found["sigmoid"].errors
 
 
-def test_the_last_attention_was_timed_on_more_cores_than_the_others(
-    few_texts, tmp_path, monkeypatch
-):
-    from keras_quasiattn.lab.comparison import of_task
-
+def test_the_last_attention_was_timed_on_more_cores_than_the_others(compared):
     numbers = []
-    monkeypatch.setattr(of_task, "Engine", _Trained)
-    monkeypatch.setattr(of_task, "run_jobs", lambda *_, number, **__: numbers.append(number))
-    task = tiny_texts.make(few_texts, "transformer")
-    options = {"seeds": 1, "rates": [0.01], "progress": False, "processes": 5}
-    of_task.compare_task(task, tmp_path / "one", [], **options)
+    compared(costs=lambda *_, number, **__: numbers.append(number), seeds=1, processes=5)
     assert set(numbers) == {5}
 
 

@@ -1,3 +1,4 @@
+import importlib.util
 import socket
 import time
 from pathlib import Path
@@ -9,6 +10,9 @@ from keras_quasiattn.lab.tasks import encoder_place
 from keras_quasiattn.lab.tasks.encoder import _licence, load_encoder
 from keras_quasiattn.lab.tasks.encoder_place import check_place
 
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("keras_hub") is None, reason="needs the extra pretrained"
+)
 TRAIN = ("train", "classify", "--run", "run", "--data")
 
 
@@ -26,12 +30,6 @@ def no_network(monkeypatch, tmp_path):
         monkeypatch.setenv(name, str(tmp_path / "cache"))
 
 
-@pytest.fixture
-def has_hub():
-    pytest.importorskip("keras_hub")
-
-
-@pytest.mark.usefixtures("has_hub")
 @pytest.mark.parametrize(
     ("place", "said"),
     [
@@ -50,7 +48,6 @@ def test_a_place_that_is_not_there_is_one_line(place, said):
     assert said in str(caught.value) and "\n" not in str(caught.value)
 
 
-@pytest.mark.usefixtures("has_hub")
 def test_a_folder_without_a_configuration_is_refused_and_a_file_is_no_preset(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("mine.tsv").touch()
@@ -59,7 +56,6 @@ def test_a_folder_without_a_configuration_is_refused_and_a_file_is_no_preset(tmp
             check_place(place)
 
 
-@pytest.mark.usefixtures("has_hub")
 def test_a_place_of_an_unknown_kind_is_refused_with_the_kinds_that_there_are():
     """KerasHub lists them in further lines, of which the first told nothing."""
     with pytest.raises(UserError) as caught:
@@ -67,7 +63,6 @@ def test_a_place_of_an_unknown_kind_is_refused_with_the_kinds_that_there_are():
     assert "hf://" in str(caught.value) and "\n" not in str(caught.value)
 
 
-@pytest.mark.usefixtures("has_hub")
 @pytest.mark.parametrize(
     ("config", "said"),
     [
@@ -81,7 +76,6 @@ def test_a_damaged_configuration_was_named_by_a_word_or_a_position_alone(config,
         load_encoder(str(tmp_path))
 
 
-@pytest.mark.usefixtures("has_hub")
 def test_what_was_downloaded_needs_no_network(tmp_path):
     folder = tmp_path / "cache" / "models--someone--bert" / "snapshots" / "1"
     folder.mkdir(parents=True)
@@ -92,7 +86,6 @@ def test_what_was_downloaded_needs_no_network(tmp_path):
     assert encoder_place.os.environ["HF_HUB_OFFLINE"] == "1"
 
 
-@pytest.mark.usefixtures("has_hub")
 @pytest.mark.parametrize(
     ("variable", "below"), [("HF_HOME", "hub"), ("XDG_CACHE_HOME", "huggingface/hub")]
 )
@@ -107,7 +100,6 @@ def test_downloads_were_not_found_where_other_variables_of_the_client_put_them(
     check_place("hf://someone/bert")
 
 
-@pytest.mark.usefixtures("has_hub")
 def test_the_mirror_of_hf_endpoint_was_not_asked(monkeypatch):
     monkeypatch.setenv("HF_ENDPOINT", "http://mirror.example:8080/")
     asked = []
@@ -121,7 +113,6 @@ def test_the_mirror_of_hf_endpoint_was_not_asked(monkeypatch):
     assert asked == [("mirror.example", 8080)]
 
 
-@pytest.mark.usefixtures("has_hub")
 def test_an_encoder_without_a_limit_on_its_positions_was_a_traceback(tmp_path):
     import keras_hub
 
@@ -132,7 +123,6 @@ def test_an_encoder_without_a_limit_on_its_positions_was_a_traceback(tmp_path):
         load_encoder(str(tmp_path / "xlnet"))
 
 
-@pytest.mark.usefixtures("has_hub")
 @pytest.mark.parametrize(
     ("card", "licence"),
     [
@@ -153,7 +143,6 @@ def test_without_keras_hub_the_extra_is_named(monkeypatch):
         check_place("bert_tiny_en_uncased")
 
 
-@pytest.mark.usefixtures("has_hub")
 def test_the_search_of_an_address_that_takes_long_is_given_up(monkeypatch):
     def slow(*_, **__):
         time.sleep(1)
@@ -167,7 +156,6 @@ def test_the_search_of_an_address_that_takes_long_is_given_up(monkeypatch):
     assert time.monotonic() - begun < 1
 
 
-@pytest.mark.usefixtures("has_hub")
 def test_the_command_line_says_it_before_anything_slow(run_cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my.tsv").write_text("text\tlabel\na\tx\nb\ty\n")
@@ -184,7 +172,6 @@ def test_the_command_line_says_it_before_anything_slow(run_cli, tmp_path, monkey
     assert code == 1 and "tasks that have one: classify, pairs, rank" in err
 
 
-@pytest.mark.usefixtures("has_hub")
 def test_a_run_that_has_its_encoder_is_not_asked_for_the_place(run_cli, encoder_run, texts_data):
     train = ("train", "classify", "--run", str(encoder_run), "--data", f"{texts_data}/train.tsv")
     code, _, err = run_cli(*train, "--encoder", "gone/long/ago")

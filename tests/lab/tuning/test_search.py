@@ -161,22 +161,27 @@ def test_the_updates_to_try_were_a_minimum_of_the_passes(texts, trainings, tmp_p
     assert lengths == {(20, None), (40, None)}
 
 
-def test_folds_hold_out_every_text_once(task, trainings, tmp_path):
-    held_out: list[set[bytes]] = []
+def folds_of(task, trainings, folder):
+    """Search with four folds; return the best run, and the texts of each training's splits."""
+    splits = []
 
     def figure(options):
         made = type(task).from_config({**task.config(), "options": options}, task.data_dir)
-        held_out.append(set(made._data.splits["validation"].texts.tolist()))
+        parts = made._data.splits.items()
+        splits.append({name: set(part.texts.tolist()) for name, part in parts})
         return options["data.validation_fold"]
 
     trainings.figure = figure
-    folder = search(
-        task, {"model.units": [4, 8]}, tmp_path / "search", trials=1, folds=4, progress=False
-    )
-    *folds, last = held_out
+    best = search(task, {"model.units": [4, 8]}, folder, trials=1, folds=4, progress=False)
+    return best, splits
+
+
+def test_folds_hold_out_every_text_once(task, trainings, tmp_path):
+    best, splits = folds_of(task, trainings, tmp_path / "search")
+    *folds, last = (one["validation"] for one in splits)
     assert sum(map(len, folds)) == len(set().union(*folds)) == 240
-    assert len(folds) == 4 and last < held_out[0]
-    assert folder.config["task_config"]["options"]["data.validation_share"] == 0.1
+    assert len(folds) == 4 and last < folds[0]
+    assert best.config["task_config"]["options"]["data.validation_share"] == 0.1
     assert json.loads((tmp_path / "search/trial_0/trial.json").read_text())["score"] == 1.5
 
 
@@ -215,21 +220,11 @@ def test_a_second_search_in_the_folder_failed_the_trials_of_the_first(task, trai
 def test_folds_left_no_text_where_a_test_split_is_held_out(texts, trainings, tmp_path):
     shares = {"data__test": "", "data__test_share": 0.25}
     task = tiny_texts.make(texts, "bilstm_none", training__select="accuracy", **shares)
-    held_out: list[set[bytes]] = []
-
-    def figure(options):
-        made = type(task).from_config({**task.config(), "options": options}, task.data_dir)
-        splits = made._data.splits
-        held_out.append(set(splits["validation"].texts.tolist()))
-        assert not held_out[-1] & set(splits["test"].texts.tolist())
-        return 0.5
-
-    trainings.figure = figure
-    search(task, {"model.units": [4, 8]}, tmp_path / "search", trials=1, folds=4, progress=False)
-    *folds, _ = held_out
+    _, (*folds, _) = folds_of(task, trainings, tmp_path / "search")
+    assert not any(one["validation"] & one["test"] for one in folds)
     whole = task._data.splits
     rest = set(whole["train"].texts.tolist()) | set(whole["validation"].texts.tolist())
-    assert len(folds) == 4 and set().union(*folds) == rest
+    assert len(folds) == 4 and set().union(*(one["validation"] for one in folds)) == rest
 
 
 def test_data_that_cannot_be_had_bind_no_folder(tmp_path):
