@@ -383,6 +383,18 @@ def run_cli(capsys, monkeypatch):
 
 
 @pytest.fixture
+def cli_prints(run_cli):
+    """Run the same; return its standard output if it succeeds and says nothing else."""
+
+    def run(*arguments):
+        code, out, err = run_cli(*arguments)
+        assert (code, err) == (0, "")
+        return out
+
+    return run
+
+
+@pytest.fixture
 def run(mlu_run, tmp_path):
     """Return a finished run that a test may damage."""
     return shutil.copytree(mlu_run, tmp_path / "run")

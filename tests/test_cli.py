@@ -20,21 +20,17 @@ COMMANDS = [
 # The commands, if nothing fails
 
 
-def test_from_training_to_a_saved_model(run_cli, mlu_data, quick_export, tmp_path):
+def test_from_training_to_a_saved_model(cli_prints, mlu_data, quick_export, tmp_path):
     run, data = str(tmp_path / "mlu-soft"), f"--data-dir={mlu_data}"
     words = f"train mlu --model=softmax --run={run} --seed=5 {data} --quiet".split()
     train = (*words, *tiny_mlu.settings())
-    code, out, err = run_cli(*train)
-    assert (code, err) == (0, "")
-    (line,) = out.splitlines()
+    (line,) = cli_prints(*train).splitlines()
     assert json.loads(line)["run"] == run and 0 < json.loads(line)["validation"]["loss"] < 6
     config = RunFolder.open(run).config
     assert config["command"] == " ".join(("quasiattn", *train))
     assert (config["task_config"]["model"], config["task_config"]["seed"]) == ("softmax", 5)
 
-    code, out, err = run_cli("evaluate", run, "--limit", "40", data, "--json")
-    assert (code, err) == (0, "")
-    figures = json.loads(out)
+    figures = json.loads(cli_prints("evaluate", run, "--limit", "40", data, "--json"))
     assert (figures.pop("run"), figures.pop("split")) == (run, "test")
     low, high = figures.pop("intervals")["sequence_accuracy"]
     assert low <= figures["sequence_accuracy"] <= high
@@ -45,21 +41,19 @@ def test_from_training_to_a_saved_model(run_cli, mlu_data, quick_export, tmp_pat
     assert figures["questions"] == 40
     assert RunFolder.open(run).metrics()["test, first 40"] == figures
 
-    code, out, err = run_cli("predict", run, tiny_mlu.QUESTION, "x=1,y=2,x-x")
-    assert (code, err) == (0, "")
-    rows = [json.loads(line) for line in out.splitlines()]
+    answers = cli_prints("predict", run, tiny_mlu.QUESTION, "x=1,y=2,x-x").splitlines()
+    rows = [json.loads(line) for line in answers]
     assert [row["input"] for row in rows] == [tiny_mlu.QUESTION, "x=1,y=2,x-x"]
     assert all(row["log_probability"] < 0 and isinstance(row["answer"], str) for row in rows)
 
-    code, out, err = run_cli("export", run, "--to", str(tmp_path / "saved"))
-    assert (code, out, err) == (0, f"{tmp_path}/saved/mlu-soft/1\n", "")
-    about = json.loads((tmp_path / "saved/mlu-soft/1/assets.extra/about.json").read_text())
+    saved = tmp_path / "saved"
+    assert cli_prints("export", run, "--to", str(saved)) == f"{saved}/mlu-soft/1\n"
+    about = json.loads((saved / "mlu-soft/1/assets.extra/about.json").read_text())
     assert about["metrics"]["test, first 40"] == figures
 
     before = tiny_mlu.contents(tmp_path)
-    code, out, err = run_cli(*(argument for argument in train if argument != "--quiet"))
-    assert (code, err) == (0, "")
-    assert out.splitlines()[0] == f"{run} is finished: nothing to train"
+    told, *_ = cli_prints(*(argument for argument in train if argument != "--quiet")).splitlines()
+    assert told == f"{run} is finished: nothing to train"
     assert tiny_mlu.contents(tmp_path) == before
 
 
@@ -72,16 +66,15 @@ def test_predict_reads_standard_input(run_cli, mlu_run, monkeypatch):
     assert inputs == ["x=1,y=2,x+y", "x=3,y=4,x+y", tiny_mlu.QUESTION]
 
 
-def test_tasks_fit_on_a_screen(run_cli):
-    code, out, _ = run_cli("tasks")
-    assert code == 0 and len(out.splitlines()) <= 40  # they were 1,977
+def test_tasks_fit_on_a_screen(cli_prints):
+    out = cli_prints("tasks")
+    assert len(out.splitlines()) <= 40  # they were 1,977
     for expected in ("mlu: arithmetic in characters", "coda, softmax, universal", "demo, paper"):
         assert expected in out
 
 
-def test_a_task_explains_its_models_presets_and_options(run_cli):
-    code, out, _ = run_cli("tasks", "mlu", "--preset", "paper", "--model", "softmax")
-    assert code == 0
+def test_a_task_explains_its_models_presets_and_options(run_cli, cli_prints):
+    out = cli_prints("tasks", "mlu", "--preset", "paper", "--model", "softmax")
     for expected in (
         r"softmax +a Transformer with softmax\n",
         r"demo +sums and differences",
@@ -125,10 +118,8 @@ def test_help_of_a_task_names_its_models_and_presets(run_cli):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_ends_with_examples(command, run_cli):
-    code, out, err = run_cli(command, "--help")
-    assert (code, err) == (0, "")
-    examples = out.partition("\nExamples:\n")[2].splitlines()
+def test_help_ends_with_examples(command, cli_prints):
+    examples = cli_prints(command, "--help").partition("\nExamples:\n")[2].splitlines()
     assert examples and examples[0].startswith(f"  quasiattn {command}")
 
 

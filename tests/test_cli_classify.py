@@ -37,32 +37,25 @@ def trained(data, tmp_path_factory):
 
 
 @pytest.mark.long
-def test_from_a_users_file_to_a_served_model(run_cli, trained, data, tmp_path):
-    code, out, err = run_cli(
-        "evaluate", str(trained), "--json", "--record", str(tmp_path / "results.jsonl")
-    )
-    assert (code, err) == (0, "")
-    figures = json.loads(out)
+def test_from_a_users_file_to_a_served_model(cli_prints, trained, data, tmp_path):
+    record = tmp_path / "results.jsonl"
+    figures = json.loads(cli_prints("evaluate", str(trained), "--json", "--record", str(record)))
     assert figures["accuracy"] > 0.9 and "validation is" in figures["data"]["note"]
-    row = json.loads((tmp_path / "results.jsonl").read_text())
+    row = json.loads(record.read_text())
     assert row["data"] == figures["data"] and row["attention_flops"] == figures["attention_flops"]
 
-    code, out, err = run_cli("show", str(trained), "where was the city?", "")
-    assert (code, err) == (0, "")
-    lines = out.splitlines()
+    lines = cli_prints("show", str(trained), "where was the city?", "").splitlines()
     assert lines[0].startswith("LOC ") and [line.split()[2] for line in lines[1:6]] == [
         *("where", "was", "the", "city", "?")
     ]
     assert len(lines) == 7 and lines[6].split()[0] in ("HUM", "LOC", "NUM")
 
-    code, out, err = run_cli("export", str(trained), "--to", str(tmp_path))
-    assert (code, err) == (0, "")
+    cli_prints("export", str(trained), "--to", str(tmp_path))
     (variables,) = (tmp_path / "mine/1/variables").glob("*.data-*")
     assert variables.stat().st_size < 4 * row["parameters"] + 10_000  # each weight once
     about = json.loads((tmp_path / "mine/1/assets.extra/about.json").read_text())
     assert about["data"] == figures["data"]
-    code, out, _ = run_cli("predict", str(trained), "where was the city?", "--weights")
-    expected = json.loads(out)
+    expected = json.loads(cli_prints("predict", str(trained), "where was the city?", "--weights"))
     served = ask(Path(tmp_path / "mine/1"), ["where was the city?", "", "where " * 100_000])
     assert served["label"][0] == expected["label"] and served["tokens"][0][:5] == expected["tokens"]
     assert served["gates"][0][:5] == expected["gates"]
@@ -73,12 +66,15 @@ def test_from_a_users_file_to_a_served_model(run_cli, trained, data, tmp_path):
     )
 
 
-def test_predict_wrote_the_weights_of_every_token(run_cli, trained):
-    code, out, _ = run_cli("predict", str(trained), "where was the city?")
-    answer = json.loads(out)
-    assert code == 0 and list(answer) == ["input", "label", "classes", "probabilities"]
-    code, out, _ = run_cli("predict", str(trained), "where was the city?", "--weights")
-    assert json.loads(out).keys() == answer.keys() | {"tokens", "gates", "weights"}
+def test_predict_wrote_the_weights_of_every_token(cli_prints, trained):
+    words = ("predict", str(trained), "where was the city?")
+    answer = json.loads(cli_prints(*words))
+    assert list(answer) == ["input", "label", "classes", "probabilities"]
+    assert json.loads(cli_prints(*words, "--weights")).keys() == answer.keys() | {
+        "tokens",
+        "gates",
+        "weights",
+    }
 
 
 def test_predict_says_which_rows_of_a_table_are_right_and_collects_mistakes(

@@ -20,9 +20,8 @@ def own(texts_run, tmp_path):
     return shutil.copytree(texts_run, tmp_path / "mine")
 
 
-def test_people_get_a_table_beside_both_baselines_with_intervals(run_cli, own):
-    code, out, err = run_cli("evaluate", str(own), "--limit", "30")
-    assert (code, err) == (0, "")
+def test_people_get_a_table_beside_both_baselines_with_intervals(cli_prints, own):
+    out = cli_prints("evaluate", str(own), "--limit", "30")
     title, _, head, model, majority, words, *rest = out.splitlines()
     assert title == "classify, test: 30 examples; in parentheses, the 95% interval"
     assert head.split() == ["accuracy", "macro", "f1"]
@@ -39,15 +38,12 @@ def test_people_get_a_table_beside_both_baselines_with_intervals(run_cli, own):
     assert "{" not in out
 
 
-def test_a_file_of_ones_own_is_measured_as_the_test_file(run_cli, own, texts_data, tmp_path):
-    code, out, _ = run_cli("evaluate", str(own), "--json")
-    split = json.loads(out)
+def test_a_file_of_ones_own_is_measured_as_the_test_file(cli_prints, own, texts_data, tmp_path):
+    split = json.loads(cli_prints("evaluate", str(own), "--json"))
     lines = (texts_data / "test.tsv").read_text().replace("text\tlabel", "Question\tKind")
     (tmp_path / "new.tsv").write_text(lines)
     words = ["--data", str(tmp_path / "new.tsv"), "--columns", "text=Question,label=Kind"]
-    code, out, err = run_cli("evaluate", str(own), *words, "--json")
-    assert (code, err) == (0, "")
-    of_file = json.loads(out)
+    of_file = json.loads(cli_prints("evaluate", str(own), *words, "--json"))
     assert of_file.pop("split") == str(tmp_path / "new.tsv") and split.pop("split") == "test"
     assert of_file == split
     metrics = RunFolder.open(own).metrics()
@@ -57,12 +53,11 @@ def test_a_file_of_ones_own_is_measured_as_the_test_file(run_cli, own, texts_dat
     }
 
 
-def test_figures_of_a_few_examples_replaced_those_of_all(run_cli, own, tmp_path):
+def test_figures_of_a_few_examples_replaced_those_of_all(cli_prints, own, tmp_path):
     """The card of an export then had the accuracy on one example as that of the test."""
     RunFolder.open(own).write_metrics("test", {"accuracy": 0.75})
     record = tmp_path / "results.jsonl"
-    code, _, err = run_cli("evaluate", str(own), "--limit", "1", "--record", str(record))
-    assert (code, err) == (0, "")
+    cli_prints("evaluate", str(own), "--limit", "1", "--record", str(record))
     metrics = RunFolder.open(own).metrics()
     assert metrics["test"] == {"accuracy": 0.75} and metrics["test, first 1"]["accuracy"] in (0, 1)
     assert json.loads(record.read_text())["split"] == "test, first 1"

@@ -13,18 +13,15 @@ SHORT = {"training__steps": 20, "training__checkpoint_every": 20}
 
 
 @pytest.fixture
-def served(run_cli, tmp_path):
+def served(run_cli, cli_prints, tmp_path):
     """Return a function from a training to its measurement, an answer, and the served answer."""
 
     def make(words, settings, *texts):
         run = str(tmp_path / "run")
         train = ("train", *words, "--run", run, "--quiet", *tiny_mlu.arguments(settings))
-        code, _, err = run_cli(*train)
-        assert (code, err) == (0, "")
-        code, measured, err = run_cli(
-            "evaluate", run, "--json", "--record", str(tmp_path / "results.jsonl")
-        )
-        assert (code, err) == (0, "")
+        cli_prints(*train)
+        record = str(tmp_path / "results.jsonl")
+        measured = cli_prints("evaluate", run, "--json", "--record", record)
         _, answer, _ = run_cli("predict", run, "\t".join(texts))
         code, _, err = run_cli("export", run, "--to", str(tmp_path))
         # The exported model does not have the speed of this process's loops.

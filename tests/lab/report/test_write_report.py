@@ -24,26 +24,32 @@ for package in ("jinja2", "matplotlib"):
 SAVED = Path(__file__).resolve().parents[3] / "saved_models"
 
 
-def report(run_cli, target, *arguments):
-    """Return the page, the data of its script, and the names of its figures."""
-    code, out, err = run_cli("report", "--to", str(target), *map(str, arguments))
-    assert (code, err) == (0, "")
-    html = target.read_text(encoding="utf-8")
-    files = [file.name for file in target.with_name(f"{target.stem}_figures").glob("*")]
-    assert json.loads(out) == {"page": str(target), "figures": len(files)}
-    assert {Path(name).stem for name in files if name.endswith("svg")} == {
-        Path(name).stem for name in files if name.endswith("png")
-    }
-    found = re.search(r'<script type="application/json" id="maps">(.*)</script>', html)
-    return html, json.loads(found[1]) if found else {}, {Path(name).stem for name in files}
+@pytest.fixture
+def report(cli_prints, tmp_path):
+    """Return a function that returns a page, the data of its script, and its figures' names."""
+
+    def make(*arguments):
+        target = tmp_path / "page.html"
+        out = cli_prints("report", "--to", str(target), *map(str, arguments))
+        html = target.read_text(encoding="utf-8")
+        files = list((tmp_path / "page_figures").glob("*"))
+        assert json.loads(out) == {"page": str(target), "figures": len(files)}
+        names, drawn = (
+            {one.stem for one in files if one.suffix == end} for end in (".svg", ".png")
+        )
+        assert names == drawn
+        found = re.search(r'<script type="application/json" id="maps">(.*)</script>', html)
+        return html, json.loads(found[1]) if found else {}, names
+
+    return make
 
 
 @pytest.mark.complete
-def test_a_run_of_a_transformer(run_cli, mlu_run, mlu_data, tmp_path):
+def test_a_run_of_a_transformer(report, run_cli, mlu_run, mlu_data, tmp_path):
     rows = [json.loads(line) for line in (mlu_run / "attention.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows] == [0, 10, 20]
     question = tiny_mlu.QUESTION
-    html, maps, figures = report(run_cli, tmp_path / "page.html", mlu_run, "--input", question)
+    html, maps, figures = report(mlu_run, "--input", question)
     (example,) = maps["examples"]
     layers = {one["name"].split(" ")[0]: one["panels"] for one in example["maps"]}
     assert set(layers) == {key.rpartition("/")[0] for key in rows[-1]["matrices"]}
@@ -61,13 +67,11 @@ def test_a_run_of_a_transformer(run_cli, mlu_run, mlu_data, tmp_path):
     assert refused[0] == 1 and refused[2].count("\n") == 1 and not (tmp_path / "x.html").exists()
 
 
-def test_an_exported_model_with_gates(run_cli, tmp_path):
+def test_an_exported_model_with_gates(report, tmp_path):
     texts = ["--input", "Who was Galileo ?", "--input", "What is the capital of Yugoslavia ?"]
     results = tmp_path / "results.jsonl"
     results.write_text('{"preset": "trec", "density": 0.3, "accuracy": 0.9}\n{"preset": "trec"}\n')
-    html, maps, figures = report(
-        run_cli, tmp_path / "page.html", SAVED / "trec" / "1", *texts, "--results", results
-    )
+    html, maps, figures = report(SAVED / "trec" / "1", *texts, "--results", results)
     assert maps == {} and figures == {"accuracy_by_density", "trec-1-exported-density"}
     spans = re.findall(
         r'<span( class="closed")? style="--share:([\d.]+)" title="(open|closed), weight ([\d.]+)">',
@@ -81,8 +85,8 @@ def test_an_exported_model_with_gates(run_cli, tmp_path):
 
 
 @pytest.mark.long
-def test_an_exported_model_without_weights_says_so(run_cli, tmp_path):
-    html, maps, _ = report(run_cli, tmp_path / "page.html", SAVED / "arithmetic" / "1")
+def test_an_exported_model_without_weights_says_so(report):
+    html, maps, _ = report(SAVED / "arithmetic" / "1")
     assert "returns no attention weights" in html and not maps
 
 
@@ -92,8 +96,8 @@ def test_what_is_no_run_is_named_in_one_line(run_cli, tmp_path):
 
 
 @pytest.mark.long
-def test_a_run_is_shown_by_its_figures_right_answers_and_mistakes(run_cli, texts_run, tmp_path):
-    html, _, figures = report(run_cli, tmp_path / "page.html", texts_run)
+def test_a_run_is_shown_by_its_figures_right_answers_and_mistakes(report, texts_run):
+    html, _, figures = report(texts_run)
     for said in ("What was reached", "majority", "bag of words", "Confusion", "Right answers"):
         assert said in html
     assert "any text" not in html and "not at hand" not in html and "mean of the runs" not in html
@@ -108,7 +112,7 @@ def test_a_run_is_shown_by_its_figures_right_answers_and_mistakes(run_cli, texts
 
 
 @pytest.mark.parametrize("moved", ["no file", pytest.param("other rows", marks=pytest.mark.long)])
-def test_without_its_data_a_run_says_so_in_one_line(moved, run_cli, texts_run, tmp_path):
+def test_without_its_data_a_run_says_so_in_one_line(moved, report, run_cli, texts_run, tmp_path):
     run = shutil.copytree(texts_run, tmp_path / "run")
     config = json.loads((run / "config.json").read_text())
     file = tmp_path / "train.tsv"
@@ -117,15 +121,13 @@ def test_without_its_data_a_run_says_so_in_one_line(moved, run_cli, texts_run, t
     config["task_config"]["options"]["data.train"] = str(file)
     (run / "config.json").write_text(json.dumps(config))
     (run / "manifest.json").unlink(missing_ok=True)
-    before = {one for one in tmp_path.rglob("*") if "page" not in one.name}
-    html, _, _ = report(run_cli, tmp_path / "page.html", run)
+    before = {one for one in tmp_path.rglob("*") if "page" not in str(one)}
+    html, _, _ = report(run)
     (note,) = re.findall(r'<p class="note">(.*)</p>', html)
     assert "the data are not at hand" in note and "the task&#39;s example is shown" in note
     assert ("No such file" if moved == "no file" else "they are now train.tsv") in note
     assert "What was reached" not in html and html.count('class="tokens"') == 1
-    assert {one for one in tmp_path.rglob("*") if "page" not in str(one)} == {
-        one for one in before if "page" not in str(one)
-    }
+    assert {one for one in tmp_path.rglob("*") if "page" not in str(one)} == before
     # Whoever names a split wants it.
     words = ("report", str(run), "--to", str(tmp_path / "x.html"), "--split", "test")
     code, _, err = run_cli(*words)
@@ -160,7 +162,7 @@ def test_a_missing_package_was_named_after_the_models_had_answered(tmp_path, mon
         write_report([tmp_path], tmp_path / "page.html")  # next, this folder would be refused
 
 
-def test_what_would_have_to_be_generated_is_not_at_hand(run_cli, mlu_run, tmp_path):
+def test_what_would_have_to_be_generated_is_not_at_hand(mlu_run, tmp_path):
     task = RunFolder.open(mlu_run).task(tmp_path / "empty")
     assert "does not have the questions" in task.missing_data()
     assert not (tmp_path / "empty").exists()
@@ -181,9 +183,9 @@ SHORT = {"training__steps": 20, "training__checkpoint_every": 10}
 
 @pytest.mark.complete
 @pytest.mark.parametrize("name", OTHERS)
-def test_a_run_of_every_task_shows_answers_with_their_matrices(name, tiny_task, run_cli, tmp_path):
+def test_a_run_of_every_task_shows_answers_with_their_matrices(name, tiny_task, report, tmp_path):
     run = train(tiny_task(name, OTHERS[name], **SHORT), tmp_path / "run", progress=False)
-    html, maps, _ = report(run_cli, tmp_path / "page.html", run.path, "--limit", "20")
+    html, maps, _ = report(run.path, "--limit", "20")
     cards = html.count('class="about"')
     least, most = (2, 2) if name == "programs" else (3, 6)  # its file has two problems
     assert least <= cards <= most and html.count('class="to-map"') == cards == len(maps["examples"])
