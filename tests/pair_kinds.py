@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 import numpy as np
+from tools import to_numpy
 
 from keras_quasiattn.models import MixtureClassifier, PairClassifier, SiameseClassifier
 
@@ -57,7 +58,3 @@ def answer(
     model: keras.Model, first: np.ndarray = FIRST, second: np.ndarray = SECOND
 ) -> np.ndarray:
     return to_numpy(model(pair(first, second)))
-
-
-def to_numpy(x: Any) -> np.ndarray:
-    return np.asarray(keras.ops.convert_to_numpy(x))

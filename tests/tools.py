@@ -64,8 +64,16 @@ def reloaded(model, folder, **options):
     return keras.saving.load_model(folder / "model.keras", **options)
 
 
+def quantization_modes(model):
+    return [one.quantization_mode for one in model._flatten_layers()]
+
+
+def normals(*shape, dtype="float64", seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype(dtype)
+
+
 def normal(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape).astype("float32")
+    return normals(*shape, dtype="float32", seed=seed)
 
 
 def to_numpy(structure):

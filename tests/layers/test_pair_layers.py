@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import reference
 from layer_case import made
+from reading_reference import relu
 from tools import normal, to_numpy
 
 from keras_quasiattn import layers
@@ -26,10 +27,6 @@ MASKS = [np.arange(5) < np.array([[5], [2], [0]]), np.arange(7) < np.array([[4],
 
 def both_real():
     return MASKS[0][:, :, None] & MASKS[1][:, None]
-
-
-def relu(x):
-    return np.maximum(x, 0)
 
 
 def network(layer, x, name="network", last=relu):

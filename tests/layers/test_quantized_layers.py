@@ -5,14 +5,11 @@ import numpy as np
 import pytest
 from cases import ONE_OF_EACH, one_of_each_first
 from running import outputs
+from tools import quantization_modes
 
 from keras_quasiattn.attention.base import ATTENTIONS
 
 X = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
-
-
-def modes(model: keras.Model) -> list[str | None]:
-    return [one.quantization_mode for one in model._flatten_layers()]
 
 
 @pytest.mark.parametrize("name", ["coda", "context_guided"])
@@ -26,7 +23,8 @@ def test_a_layer_takes_the_weights_of_a_quantized_one_twice(name, tmp_path):
     model.save_weights(tmp_path / "model.weights.h5")
     for _ in range(2):  # the second time into an already quantized layer
         fresh.load_weights(tmp_path / "model.weights.h5")
-        assert modes(fresh) == modes(model) and modes(model).count("int8") == 4
+        assert quantization_modes(fresh) == quantization_modes(model)
+        assert quantization_modes(fresh).count("int8") == 4
         answers = (keras.ops.convert_to_numpy(one(X)) for one in (model, fresh))
         np.testing.assert_array_equal(*answers)
 
@@ -40,11 +38,11 @@ def test_every_layer_takes_the_weights_of_a_quantized_one(case, tmp_path):
         holder.layer, holder.built = case.make(), True
     model, fresh = holders
     model.quantize(mode)
-    if mode not in modes(model):
+    if mode not in quantization_modes(model):
         pytest.skip("nothing in it can be quantized")
     model.save_weights(tmp_path / "model.weights.h5")
     fresh.load_weights(tmp_path / "model.weights.h5")
-    assert modes(fresh) == modes(model)
+    assert quantization_modes(fresh) == quantization_modes(model)
     sequences = case.sequences(), case.masks()
     for pair in zip(*(outputs(case, one.layer, *sequences) for one in holders), strict=True):
         np.testing.assert_array_equal(*pair)

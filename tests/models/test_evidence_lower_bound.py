@@ -3,7 +3,7 @@ import math
 import keras
 import numpy as np
 import pytest
-from pair_kinds import to_numpy
+from tools import to_numpy
 
 from keras_quasiattn.models.mixture_classifier import evidence_lower_bound
 

@@ -3,7 +3,8 @@ import re
 import keras
 import numpy as np
 import pytest
-from pair_kinds import CLASSES, FIRST, LABELS, SECOND, answer, lively, make, pair, to_numpy
+from pair_kinds import CLASSES, FIRST, LABELS, SECOND, answer, lively, make, pair
+from tools import to_numpy
 
 COMPONENTS = 3
 ROWS = np.eye(CLASSES, dtype="float32")[LABELS]

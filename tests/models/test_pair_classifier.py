@@ -1,8 +1,9 @@
 import keras
 import numpy as np
 import pytest
-from pair_kinds import FIRST, SECOND, answer, lively, make, to_numpy
+from pair_kinds import FIRST, SECOND, answer, lively, make
 from reference import softmax
+from tools import to_numpy
 
 from keras_quasiattn.models import PairClassifier
 

@@ -6,8 +6,8 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
-from pair_kinds import CLASSES, FIRST, KINDS, LABELS, SECOND, answer, lively, make, pair, to_numpy
-from tools import long_except, reloaded
+from pair_kinds import CLASSES, FIRST, KINDS, LABELS, SECOND, answer, lively, make, pair
+from tools import long_except, reloaded, to_numpy
 
 # These kinds contain every part of the others: "both" has the parts of "none", "attention" and
 # "conflict".

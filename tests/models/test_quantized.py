@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import pytest
 from test_swap_blocks import MASK, Block, X, model_of, of_blocks, values
-from tools import reloaded
+from tools import quantization_modes, reloaded
 
 from keras_quasiattn.layers import MultiHeadCoDA, TransformerEncoder
 from keras_quasiattn.models import (
@@ -100,12 +100,8 @@ def answers(model: keras.Model) -> list[np.ndarray]:
     return [keras.ops.convert_to_numpy(one) for one in keras.tree.flatten(model(inputs))]
 
 
-def modes(model: keras.Model) -> list[str | None]:
-    return [one.quantization_mode for one in model._flatten_layers()]
-
-
 def assert_same(model: keras.Model, loaded: keras.Model) -> None:
-    assert modes(loaded) == modes(model)
+    assert quantization_modes(loaded) == quantization_modes(model)
     for one, other in zip(model.weights, loaded.weights, strict=True):
         np.testing.assert_array_equal(
             *map(keras.ops.convert_to_numpy, (one, other)), err_msg=one.path
@@ -125,7 +121,7 @@ def assert_same(model: keras.Model, loaded: keras.Model) -> None:
 def test_a_quantized_model_is_saved_and_loads_twice(name, mode, tmp_path):
     model = MODELS[name]()
     model.quantize(mode)
-    assert modes(model).count(mode) > 1
+    assert quantization_modes(model).count(mode) > 1
     loaded = reloaded(model, tmp_path)
     assert_same(model, loaded)
     assert_same(model, reloaded(loaded, tmp_path))
@@ -135,7 +131,7 @@ def test_lora_is_merged_before_it_is_quantized(tmp_path):
     model = with_lora()
     model.quantize("int8")
     loaded = reloaded(model, tmp_path)
-    assert modes(loaded) == modes(model)
+    assert quantization_modes(loaded) == quantization_modes(model)
     assert not any(getattr(one, "lora_enabled", False) for one in loaded._flatten_layers())
     np.testing.assert_allclose(values(loaded, X, MASK), values(model, X, MASK), atol=0.05)
 
@@ -152,7 +148,7 @@ CONFIGS = {
 def test_the_configuration_of_the_quantization_is_kept(name, tmp_path):
     model = model_of(lambda x, mask: MultiHeadCoDA(2, 4)(x, x, value_mask=mask))
     model.quantize(config=CONFIGS[name], filters="query|value|output")
-    assert modes(model).count(CONFIGS[name].mode) == 3
+    assert quantization_modes(model).count(CONFIGS[name].mode) == 3
     assert_same(model, reloaded(model, tmp_path))
 
 

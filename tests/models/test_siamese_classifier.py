@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
-from pair_kinds import FIRST, SECOND, answer, lively, make, to_numpy
+from pair_kinds import FIRST, SECOND, answer, lively, make
+from tools import to_numpy
 
 HEADS = {
     "none": [],

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import pytest
 import warm
-from tools import CODA_IMPLEMENTATIONS, only_on, run_with_gradients, to_numpy
+from tools import CODA_IMPLEMENTATIONS, normals, only_on, run_with_gradients, to_numpy
 
 from keras_quasiattn import ops
 from keras_quasiattn.attention.coda import blockwise
@@ -18,10 +18,6 @@ from keras_quasiattn.core.tiling import KEYS_PER_TILE
 
 FAST = [name for name in CODA_IMPLEMENTATIONS if name not in ("auto", "reference")]
 EDGE = KEYS_PER_TILE
-
-
-def normals(*shape, dtype="float64", seed=0):
-    return np.random.default_rng(seed).normal(size=shape).astype(dtype)
 
 
 def both(inputs, implementation, **options):

@@ -2,14 +2,11 @@
 
 import numpy as np
 import pytest
+from reading_reference import sigmoid
 from tools import to_numpy
 from weight_laws import LEADING, WeightLaws, products, softmax
 
 from keras_quasiattn import layers, ops
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
 
 
 class TestContextGuided(WeightLaws):

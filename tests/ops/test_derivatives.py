@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from tools import CODA_IMPLEMENTATIONS, only_on, to_numpy
+from tools import CODA_IMPLEMENTATIONS, normals, only_on, to_numpy
 
 from keras_quasiattn import ops
 from keras_quasiattn.attention import sparsemax
@@ -12,10 +12,6 @@ from keras_quasiattn.models import SequenceCrossentropy
 
 BACKEND = keras.backend.backend()
 IDS = np.array([[0, 1, 2, 0], [2, 2, 1, 0]])
-
-
-def normals(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape)
 
 
 def tensor(x):

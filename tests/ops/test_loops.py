@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import warm
 from checks import recorded_passes
-from tools import CODA_IMPLEMENTATIONS, only_on, run_with_gradients, sampled, to_numpy
+from tools import CODA_IMPLEMENTATIONS, normals, only_on, run_with_gradients, sampled, to_numpy
 
 from keras_quasiattn import layers, ops
 from keras_quasiattn.attention import sparsemax
@@ -49,10 +49,6 @@ def calls(monkeypatch):
 
 def near(found, expected, limit=1e-9):
     np.testing.assert_allclose(found, expected, rtol=limit, atol=limit)
-
-
-def normals(*shape, dtype="float64", seed=0):
-    return np.random.default_rng(seed).normal(size=shape).astype(dtype)
 
 
 def masks(lead, target, source):
