@@ -4,6 +4,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import click
+import numpy as np
 import pytest
 import tiny_mlu
 import tiny_texts
@@ -208,17 +209,11 @@ def test_a_network_that_does_not_answer_is_one_line_within_seconds(run_cli, tmp_
 
 def ask(model, texts):
     """Return the exported model's answers in a process without this package and Keras."""
-
-    def plain(value):
-        return (
-            [plain(one) for one in value]
-            if isinstance(value, list)
-            else getattr(value, "decode", lambda: value)()
-        )
-
+    answers = without_keras.ask(model, {"text": texts})
+    decoded = np.vectorize(bytes.decode, otypes=[object])
     return {
-        name: plain(value.tolist())
-        for name, value in without_keras.ask(model, {"text": texts}).items()
+        name: (decoded(one) if one.dtype == object else one).tolist()
+        for name, one in answers.items()
     }
 
 

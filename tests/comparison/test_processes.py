@@ -105,33 +105,32 @@ def test_a_process_that_has_grown_gets_no_other_job(tmp_path, monkeypatch):
     assert found["a"].split()[2] != found["b"].split()[2]
 
 
-@pytest.mark.long
-def test_processes_share_the_cores_that_this_one_may_use(tmp_path):
-    """They shared all cores of the machine, also where `taskset` or a container allows fewer."""
-    code = f"""
+def script_of(folder, job, first="pass"):
+    """Write a script that does a job in a process of its own, and prints what it returns."""
+    script = folder / "script.py"
+    script.write_text(
+        f"""
 import os, sys; sys.path[:0] = [{str(ROOT)!r}, {str(Path(__file__).parent)!r}]
 from pathlib import Path
 import test_processes
 if __name__ == "__main__":
-    os.sched_setaffinity(0, {{min(os.sched_getaffinity(0))}})
-    print(test_processes.do_all(["a"], Path({str(tmp_path)!r}), number=1)["a"])
+    {first}
+    print(test_processes.do_all([{job!r}], Path({str(folder)!r}), number=1)[{job!r}])
 """
-    script = tmp_path / "one_core.py"
-    script.write_text(code)
+    )
+    return script
+
+
+@pytest.mark.long
+def test_processes_share_the_cores_that_this_one_may_use(tmp_path):
+    """They shared all cores of the machine, also where `taskset` or a container allows fewer."""
+    script = script_of(tmp_path, "a", "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})")
     assert warm.printed([script], warm.fresh, variables=LIGHT).endswith("with 1\n")
 
 
 @pytest.mark.long
 def test_a_killed_parent_leaves_no_training_behind(tmp_path):
-    code = f"""
-import sys; sys.path[:0] = [{str(ROOT)!r}, {str(Path(__file__).parent)!r}]
-from pathlib import Path
-import test_processes
-if __name__ == "__main__":
-    test_processes.do_all(["wait"], Path({str(tmp_path)!r}), number=1)
-"""
-    script = tmp_path / "parent.py"
-    script.write_text(code)
+    script = script_of(tmp_path, "wait")
     parent = subprocess.Popen(
         [sys.executable, str(script)], stderr=subprocess.PIPE, env={**os.environ, **LIGHT}
     )

@@ -4,8 +4,7 @@ import itertools
 import keras
 import numpy as np
 import pytest
-from keras import ops
-from test_writers import CENTERED, B, T, V, make
+from test_writers import CENTERED, B, T, V, make, token_log_probabilities
 from test_writers import ids as ids_of
 from tools import sampled, to_numpy
 
@@ -35,15 +34,6 @@ def made(attention, normalize_first=True):
     return model, to_numpy(model(ids()))
 
 
-def full_pass_log_probability(model, tokens, prompt_lengths):
-    """Return the log-probability of what follows the prompts, from a single call."""
-    shifted = np.concatenate([np.ones((len(tokens), 1), "int32"), tokens[:, :-1]], axis=1)
-    every = to_numpy(ops.log_softmax(model(shifted), axis=-1))
-    each = np.take_along_axis(every, tokens[..., None], axis=2)[..., 0]
-    counts = (tokens != 0) & (np.arange(tokens.shape[1]) >= np.array(prompt_lengths)[:, None])
-    return (each * counts).sum(1)
-
-
 SEARCHES = {
     "greedy": (greedy_search, {}),
     "beam": (beam_search, {"beam_width": 3}),
@@ -61,7 +51,8 @@ def test_prompts_of_any_length_are_continued_as_a_full_pass_says(attention, sear
     tokens, total = model.generate(prompt, 6, search, **options)
     tokens = to_numpy(tokens)
     assert tokens.shape == (3, 6) and tokens[0, :2].tolist() == [5, 3] and tokens[1, 0] == 4
-    want = full_pass_log_probability(model, tokens, lengths)
+    each = token_log_probabilities(model, tokens)
+    want = (each * (np.arange(6) >= np.array(lengths)[:, None])).sum(1)
     np.testing.assert_allclose(to_numpy(total), want, atol=1e-4)
     if search is not sampling_search:  # whose noise differs by row
         alone, _ = model.generate(prompt[1:2, :1], 6, search, **options)

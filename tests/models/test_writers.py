@@ -82,6 +82,14 @@ def made(case):
     return model, inputs, to_numpy(model(inputs))
 
 
+def token_log_probabilities(model, tokens, source=None):
+    """Return the log-probability of each generated token from a single call; padding has 0."""
+    shifted = np.concatenate([np.ones((len(tokens), 1), "int32"), tokens[:, :-1]], axis=1)
+    inputs = shifted if source is None else {"source": source, "target": shifted}
+    every = to_numpy(ops.log_softmax(model(inputs), axis=-1))
+    return np.take_along_axis(every, tokens[..., None], axis=2)[..., 0] * (tokens != 0)
+
+
 def cache_of(model, inputs, length):
     return model.start_cache(inputs["source"] if isinstance(inputs, dict) else B, length)
 
