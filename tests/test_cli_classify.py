@@ -46,9 +46,8 @@ def test_from_a_users_file_to_a_served_model(cli_prints, trained, data, tmp_path
     assert row["data"] == figures["data"] and row["attention_flops"] == figures["attention_flops"]
 
     lines = cli_prints("show", str(trained), "where was the city?", "").splitlines()
-    assert lines[0].startswith("LOC ") and [line.split()[2] for line in lines[1:6]] == [
-        *("where", "was", "the", "city", "?")
-    ]
+    assert lines[0].startswith("LOC ")
+    assert [line.split()[2] for line in lines[1:6]] == [*("where", "was", "the", "city", "?")]
     assert len(lines) == 7 and lines[6].split()[0] in ("HUM", "LOC", "NUM")
 
     cli_prints("export", str(trained), "--to", str(tmp_path))
@@ -62,9 +61,8 @@ def test_from_a_users_file_to_a_served_model(cli_prints, trained, data, tmp_path
     assert served["gates"][0][:5] == expected["gates"]
     assert served["weights"][0][:5] == pytest.approx(expected["weights"], abs=1e-5)
     assert served["classes"] == [expected["classes"]] * 3
-    assert len(served["tokens"][2]) == 12 and all(
-        0 <= p <= 1 for row in served["probabilities"] for p in row
-    )
+    assert len(served["tokens"][2]) == 12
+    assert all(0 <= p <= 1 for row in served["probabilities"] for p in row)
 
 
 def test_predict_wrote_the_weights_of_every_token(cli_prints, trained):

@@ -205,9 +205,8 @@ def test_public_symbols_are_documented_and_typed(symbol):
         signature = inspect.signature(method)
         assert signature.return_annotation is not inspect.Signature.empty, method
         for parameter in signature.parameters.values():
-            assert (
-                parameter.name == "self" or parameter.annotation is not inspect.Parameter.empty
-            ), parameter
+            annotated = parameter.annotation is not inspect.Parameter.empty
+            assert parameter.name == "self" or annotated, parameter
 
 
 @pytest.mark.parametrize("symbol", PUBLIC)

@@ -49,9 +49,8 @@ def do_all(jobs, tmp_path, **options):
 @pytest.mark.long
 def test_failures_and_lost_processes_stop_no_other_job(tmp_path):
     found = do_all(["a", "fail", "die", "b", "c"], tmp_path, number=2)
-    assert (
-        isinstance(found["fail"], Failed) and str(found["fail"]) == "ValueError: a number is wrong"
-    )
+    assert isinstance(found["fail"], Failed)
+    assert str(found["fail"]) == "ValueError: a number is wrong"
     assert isinstance(found["die"], Lost)
     assert str(found["die"]) == "its process was ended by SIGKILL, perhaps for want of memory"
     assert [found[name].split()[0] for name in "abc"] == ["a", "b", "c"]

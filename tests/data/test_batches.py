@@ -34,10 +34,8 @@ def stream(first_step=0, steps=30, examples=None, **changes):
 def test_resuming_gives_the_undisturbed_stream(shuffle_buffer):
     whole = stream(shuffle_buffer=shuffle_buffer)
     for first_step in (4, 7, 23):  # within a pass, at its end, and in a later one
-        assert (
-            stream(first_step, 6, shuffle_buffer=shuffle_buffer)
-            == whole[first_step : first_step + 6]
-        )
+        rest = stream(first_step, 6, shuffle_buffer=shuffle_buffer)
+        assert rest == whole[first_step : first_step + 6]
 
 
 def test_global_seed_does_not_move_the_stream():

@@ -41,6 +41,10 @@ def put(folder, name, lines):
     write(folder / "downloads" / "manual" / name, lines)
 
 
+def prepared(builder, folder, config=None):
+    return prepare(lambda: builder(config=config, data_dir=folder), folder)
+
+
 BUILDERS = [AgNewsPart, StanfordSentiment, PairCorpus, ParallelCorpus, QuestionCorpus]
 EVERY = [(builder, config.name) for builder in BUILDERS[1:] for config in builder.BUILDER_CONFIGS]
 
@@ -51,20 +55,17 @@ def test_a_label_of_a_text_that_cannot_be_was_a_traceback(label, tmp_path):
         put(tmp_path, f"sst/stsa.fine.{part}.tsv", ["label\ttext", "4\tfine", f"{label}\tgood"])
     said = rf"stsa.fine.\w+.tsv, line 3: the label is '{label}': expected one of 0, 1, 2, 3, 4"
     with pytest.raises(UserError, match=said):
-        prepare(lambda: StanfordSentiment(config="fine", data_dir=tmp_path), tmp_path)
+        prepared(StanfordSentiment, tmp_path, "fine")
 
 
 @pytest.mark.parametrize(("builder", "config"), [(AgNewsPart, None), *EVERY])
 def test_missing_files_are_named_with_what_to_do(builder, config, tmp_path):
-    def make():
-        return builder(config=config, data_dir=tmp_path)
-
     told = "is not in {}: put the corpus's files, plain or .xz or .gz, into a folder"
     with pytest.raises(UserError, match=told.format("downloads/manual in the data folder")):
-        prepare(make, tmp_path)
+        prepared(builder, tmp_path, config)
     put(tmp_path, "other.tsv", ["label"])
     with pytest.raises(UserError, match=told.format(re.escape(f"{tmp_path}/downloads/manual"))):
-        prepare(make, tmp_path)
+        prepared(builder, tmp_path, config)
 
 
 def put_sentiment(folder, labels, count):
@@ -78,9 +79,7 @@ def put_sentiment(folder, labels, count):
 def test_sentiment_of_sentences_and_phrases(labels, count, tmp_path):
     put_sentiment(tmp_path, labels, count)
     for config, train in ((labels, "train"), (f"{labels}_phrases", "phrases.train")):
-        builder = prepare(
-            lambda config=config: StanfordSentiment(config=config, data_dir=tmp_path), tmp_path
-        )
+        builder = prepared(StanfordSentiment, tmp_path, config)
         read = texts_from_tfds(builder, ["text"], "label", ["train", "validation", "test"])
         assert len(read.classes) == count and read.version == f"stanford_sentiment/{config}/1.0.0"
         assert sorted(read.splits["train"].texts)[0] == f"{train} 0 film".encode()
@@ -92,20 +91,17 @@ def test_sentiment_of_sentences_and_phrases(labels, count, tmp_path):
 def test_part_of_the_news(tmp_path):
     put(tmp_path, "ag_news/train_subset.tsv", ["label\tsource\ttext", "1\t6\ta b", "4\t1\tc"])
     put(tmp_path, "ag_news/test.tsv.xz", ["label\ttitle\tdescription", "2\tGame\tover now"])
-    builder = prepare(lambda: AgNewsPart(data_dir=tmp_path), tmp_path)
+    builder = prepared(AgNewsPart, tmp_path)
     read = texts_from_tfds(builder, ["text"], "label", ["train", "test"])
     assert read.classes == ("World", "Sports", "Business", "Sci/Tech")
-    assert dict(zip(read.splits["train"].texts, read.splits["train"].labels, strict=True)) == {
-        b"a b": 0,
-        b"c": 3,
-    }
-    assert read.splits["test"].texts.tolist() == [b"Game over now"] and read.splits[
-        "test"
-    ].labels.tolist() == [1]
+    train = read.splits["train"]
+    assert dict(zip(train.texts, train.labels, strict=True)) == {b"a b": 0, b"c": 3}
+    assert read.splits["test"].texts.tolist() == [b"Game over now"]
+    assert read.splits["test"].labels.tolist() == [1]
 
 
 def read(folder, config):
-    return pairs_of(prepare(lambda: PairCorpus(config=config, data_dir=folder), folder))
+    return pairs_of(prepared(PairCorpus, folder, config))
 
 
 def pairs_of(builder):
@@ -317,7 +313,7 @@ def test_published_counts(config, pairs, positive, tmp_path):
 
 
 def translations(folder, config, source, target):
-    builder = prepare(lambda: ParallelCorpus(config=config, data_dir=folder), folder)
+    builder = prepared(ParallelCorpus, folder, config)
     return parallel_from_tfds(builder, SPLITS, source, target)
 
 

@@ -63,9 +63,8 @@ def test_no_length_is_left_out_though_it_fills_no_batch():
 def test_resuming_anywhere_gives_the_undisturbed_stream(row_multiple):
     whole = stream(row_multiple=row_multiple)
     for first_step in (5, 12, 26):
-        assert (
-            stream(first_step, 6, row_multiple=row_multiple) == whole[first_step : first_step + 6]
-        )
+        rest = stream(first_step, 6, row_multiple=row_multiple)
+        assert rest == whole[first_step : first_step + 6]
 
 
 def test_seed_alone_moves_the_stream():

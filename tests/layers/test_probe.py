@@ -58,9 +58,8 @@ def test_layers_within_a_model_are_found_by_path_and_told_by_call():
     model = keras.Model(x, block(block(x)))
     _, maps = probe(model, A)
     (path,) = attention_layers(model)
-    assert [(one.layer, one.call) for one in maps] == [(path, 0), (path, 1)] and maps[
-        0
-    ].kind == "MultiHeadCoDA"
+    assert [(one.layer, one.call) for one in maps] == [(path, 0), (path, 1)]
+    assert maps[0].kind == "MultiHeadCoDA"
     np.testing.assert_allclose(to_numpy(temperatures(model)[f"{path}/alpha"]), [1, 1])
 
 

@@ -77,11 +77,9 @@ def test_explained_logits_are_those_of_the_model(kind):
     np.testing.assert_allclose(explained["logits"], logits(model, IDS), atol=1e-6)
     if kind in ("gated", "soft", "local", "convolution"):
         weights = explained["weights"]
-        assert (
-            weights.shape == IDS.shape
-            and not weights[IDS == 0].any()
-            and (weights[:2].sum(axis=1) > 0).all()
-        )
+        assert weights.shape == IDS.shape
+        assert not weights[IDS == 0].any()
+        assert (weights[:2].sum(axis=1) > 0).all()
     assert ("gates" in explained) == (kind in ("gated", "convolution"))
     if "gates" in explained:
         gates = explained["gates"]

@@ -141,34 +141,36 @@ def test_unknown_options(option):
             call(**{option: "relu"})
 
 
+def shorter(name, of):
+    """Return an input that is shorter than another one, and what is said of it."""
+    said = rf"`{name}` must have shape.*length as `{of}`.*\(2, 4, 3\).*\(2, 5, 3\)"
+    return {name: X[:, :4]}, said
+
+
+WRONG_PAIRS = [
+    ({"a": X[0, 0]}, r"`a` must have shape.*\(3,\)"),
+    ({"b": X[..., :2]}, r"`a` and `b` must have the same.*\(2, 5, 2\)"),
+    ({"mask_a": np.ones((2, 5))}, "`mask_a` must be boolean.*float64"),
+    ({"mask_b": np.ones((2, 5), "float32")}, "`mask_b` must be boolean.*float32"),
+    shorter("value_a", "a"),
+    shorter("value_b", "b"),
+]
+WRONG_DISTANCES = [
+    ({"distance_a": X[..., :2]}, r"`distance_a` and `distance_b` must have the same.*\(2, 5, 2\)"),
+    shorter("distance_b", "b"),
+]
+
+
 @pytest.mark.parametrize(
-    "arguments,message",
+    "op,arguments,message",
     [
-        ({"a": X[0, 0]}, r"`a` must have shape.*\(3,\)"),
-        ({"b": X[..., :2]}, r"`a` and `b` must have the same.*\(2, 5, 2\)"),
-        (
-            {"distance_a": X[..., :2]},
-            r"`distance_a` and `distance_b` must have the same.*\(2, 5, 2\)",
-        ),
-        ({"mask_a": np.ones((2, 5))}, "`mask_a` must be boolean.*float64"),
-        ({"mask_b": np.ones((2, 5), "float32")}, "`mask_b` must be boolean.*float32"),
-        (
-            {"value_a": X[:, :4]},
-            r"`value_a` must have shape.*length as `a`.*\(2, 4, 3\).*\(2, 5, 3\)",
-        ),
-        (
-            {"value_b": X[:, :4]},
-            r"`value_b` must have shape.*length as `b`.*\(2, 4, 3\).*\(2, 5, 3\)",
-        ),
-        (
-            {"distance_b": X[:, :4]},
-            r"`distance_b` must have shape.*length as `b`.*\(2, 4, 3\).*\(2, 5, 3\)",
-        ),
+        *((ops.coda_pair, *wrong) for wrong in [*WRONG_PAIRS, *WRONG_DISTANCES]),
+        *((ops.alignment_pair, *wrong) for wrong in WRONG_PAIRS),
     ],
 )
-def test_coda_pair(arguments, message):
+def test_pairs(op, arguments, message):
     with pytest.raises(ValueError, match=message):
-        ops.coda_pair(**{"a": X, "b": X, **arguments})
+        op(**{"a": X, "b": X, **arguments})
 
 
 def test_pairwise_l1():
@@ -194,32 +196,13 @@ PAIRS = [
     [
         ({"u": X[0, 0]}, r"`u` must have shape.*\(3,\)"),
         ({"v": X[..., :2]}, r"`u` and `v` must have the same.*\(2, 5, 3\).*\(2, 5, 2\)"),
-        (
-            {"values": X[:, :4]},
-            r"`values` must have shape.*length as `v`.*\(2, 4, 3\).*\(2, 5, 3\)",
-        ),
+        shorter("values", "v"),
         ({"mask_v": np.ones((2, 5))}, "`mask_v` must be boolean.*float64"),
     ],
 )
 def test_alignment_and_conflict(op, arguments, message):
     with pytest.raises(ValueError, match=message):
         op(**{"u": X, "v": X, "values": X, **arguments})
-
-
-@pytest.mark.parametrize(
-    "arguments,message",
-    [
-        ({"b": X[..., :2]}, r"`a` and `b` must have the same.*\(2, 5, 2\)"),
-        ({"mask_a": np.ones((2, 5))}, "`mask_a` must be boolean.*float64"),
-        (
-            {"value_a": X[:, :4]},
-            r"`value_a` must have shape.*length as `a`.*\(2, 4, 3\).*\(2, 5, 3\)",
-        ),
-    ],
-)
-def test_alignment_pair(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        ops.alignment_pair(**{"a": X, "b": X, **arguments})
 
 
 def test_conflict():

@@ -40,10 +40,8 @@ def test_an_axis_has_the_tokens_of_its_owner():
         (panel,) = shown.panels
         assert (panel.rows, panel.columns) == expected
         # The padding of either side is cut off.
-        assert (
-            panel.values.shape == (1, len(expected[0]), len(expected[1]))
-            and panel.values[0, 1, 1] == columns + 1
-        )
+        assert panel.values.shape == (1, len(expected[0]), len(expected[1]))
+        assert panel.values[0, 1, 1] == columns + 1
 
 
 def test_of_two_sides_of_one_length_rows_take_the_first():

@@ -59,11 +59,8 @@ def plain(tmp_path_factory):
 def test_pickers_and_hover(browser, small):
     opened = Opened(browser, small)
     tab = opened.page
-    assert [tab.inner_text(f"figure.panel >> nth={n} >> figcaption") for n in range(3)] == [
-        "tanh(E)",
-        "2·sigmoid(N)",
-        "M",
-    ]
+    captions = [tab.inner_text(f"figure.panel >> nth={n} >> figcaption") for n in range(3)]
+    assert captions == ["tanh(E)", "2·sigmoid(N)", "M"]
     first = opened.painted()
     largest = np.nanmax(np.abs(panels(ROWS, COLUMNS, 2)[0].values[0]))
     tab.select_option("#head", index=1)
@@ -133,10 +130,8 @@ def test_texts_never_run_as_markup(browser, small):
     opened.page.locator(".panel canvas").nth(0).focus()
     opened.page.keyboard.press("ArrowRight")
     assert opened.text("#reading").startswith(f"{EVIL} → &amp;: ")
-    assert (
-        opened.page.locator("script:not([type])").count() == 1
-        and opened.page.locator("main b").count() == 0
-    )
+    assert opened.page.locator("script:not([type])").count() == 1
+    assert opened.page.locator("main b").count() == 0
     opened.check_quiet()
 
 

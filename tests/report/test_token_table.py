@@ -21,10 +21,8 @@ def test_gates_weights_and_bars():
 
 
 def test_without_gates_and_without_weights():
-    assert (
-        token_table({**ANSWER, "weights": [0.0, -1.0, 0.5]}).splitlines()[2]
-        == f"  -1.000 shot  {'#' * 30}"
-    )
+    lines = token_table({**ANSWER, "weights": [0.0, -1.0, 0.5]}).splitlines()
+    assert lines[2] == f"  -1.000 shot  {'#' * 30}"
     assert token_table(ANSWER).splitlines() == ["b 0.750", "  who", "  shot", "  ?"]
 
 

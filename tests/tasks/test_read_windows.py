@@ -68,9 +68,8 @@ def test_what_a_reader_is_called_with():
         [*"Été".encode(), 0, 0, 0],
         [0] * 8,
     ]
-    assert (
-        given["passage_forms"][0, 1] == given["question_forms"][0, 0]
-    )  # the same word in another case
+    # The same word in another case.
+    assert given["passage_forms"][0, 1] == given["question_forms"][0, 0]
     assert given["passage_forms"][0, 0] != given["question_forms"][0, 0]
     assert set(reader_inputs(TOKENIZER, words, words, ())) == {"passage", "question"}
 

@@ -45,11 +45,8 @@ def test_translation_is_learned_and_measured(trained, folder):
     task, model = trained
     figures = task.evaluate(model)
     answers = [row["answer"] for row in task.predict(model, SOURCES)]
-    assert (
-        figures["sequence_accuracy"]
-        == np.mean([a == b for a, b in zip(answers, TARGETS, strict=True)])
-        > 0.5
-    )
+    right = np.mean([a == b for a, b in zip(answers, TARGETS, strict=True)])
+    assert figures["sequence_accuracy"] == right > 0.5
     assert {name: figures[name] for name in bleu(answers, TARGETS)} == bleu(answers, TARGETS)
     assert "tok:13a" in str(figures["signature"]) and figures["examples"] == 20
     # Per token, and per word with an end for each sentence.
@@ -124,9 +121,8 @@ def test_an_answer_is_explained_by_a_weight_a_pair_of_pieces(model, trained, fol
     assert {name: row[name] for name in ("answer", "score")} == {
         name: task.predict(network, ["a dog runs"])[0][name] for name in ("answer", "score")
     }
-    assert (
-        row["source_pieces"][-1] == "</s>" and "".join(row["source_pieces"][:-1]) == "▁a▁dog▁runs"
-    )
+    assert row["source_pieces"][-1] == "</s>"
+    assert "".join(row["source_pieces"][:-1]) == "▁a▁dog▁runs"
     weights = np.array(row["weights"])
     assert weights.shape == (len(row["answer_pieces"]), len(row["source_pieces"]))
     if model == "seq2seq_coda":
@@ -208,10 +204,8 @@ def test_training_pairs_that_are_too_long_are_left_out_and_said(folder):
     task = prepared(tiny_sequences.make(folder, data__max_length=4))
     kept = len(task._data.splits["train"])
     assert 0 < kept < 300
-    assert (
-        task.describe_data()["note"]
-        == f"{300 - kept} training pairs of more than 4 tokens left out"
-    )
+    note = f"{300 - kept} training pairs of more than 4 tokens left out"
+    assert task.describe_data()["note"] == note
     assert max(inputs["source"].shape[1] for inputs, _, _ in task.validation_data()) == 4
 
 

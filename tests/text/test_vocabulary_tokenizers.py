@@ -147,6 +147,5 @@ def test_places_are_of_the_string_itself(cleaning):
             assert (slice_.lower() if cleaning == "pieces" else slice_) == word.decode(
                 "utf-8", "replace"
             )
-        assert begins == sorted(begins) and all(
-            a <= b for a, b in zip(stops, begins[1:], strict=False)
-        )
+        assert begins == sorted(begins)
+        assert all(a <= b for a, b in zip(stops, begins[1:], strict=False))

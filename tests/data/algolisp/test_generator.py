@@ -124,9 +124,8 @@ def test_texts_declare_exactly_the_arguments(every):
         assert set(re.findall(r"\b[a-z]\b", problem.program)) == set(problem.tests.arguments), (
             problem
         )
-        assert (
-            "@" not in problem.text + problem.program and "{" not in problem.text + problem.program
-        )
+        assert "@" not in problem.text + problem.program
+        assert "{" not in problem.text + problem.program
         assert problem.text == " ".join(problem.text.split()) and len(problem.text.split()) <= 60
 
 
@@ -206,11 +205,8 @@ def test_prepares_and_loads_with_tfds(tmp_path, monkeypatch):
     monkeypatch.setattr("keras_quasiattn.lab.data.algolisp.generator._EXAMPLES_PER_SHARD", 10)
     builder = GeneratedAlgoLisp(config=SMALL, data_dir=tmp_path)
     builder.download_and_prepare()
-    assert {split: info.num_shards for split, info in builder.info.splits.items()} == {
-        "train": 3,
-        "validation": 1,
-        "test": 2,
-    }
+    shards = {split: info.num_shards for split, info in builder.info.splits.items()}
+    assert shards == {"train": 3, "validation": 1, "test": 2}
     for split, size in SMALL.sizes.items():
         expected = [(p.text, p.program, p.tests) for p in generate_problems(split, size, seed=4)]
         assert examples_of(builder, split) == expected

@@ -236,10 +236,8 @@ def test_command_line(pairs, tmp_path, stub, run_cli):
     assert compared == "Stub answers 4 batches as the model does, largest difference 0"
     record = json.loads((Path(path) / "about.json").read_text())["quantization"]
     before, after = (record[moment]["accuracy"] for moment in ("before", "after"))
-    assert (
-        cost[0]
-        == f"accuracy on the validation split: {before:.4f}, and with int8 weights {after:.4f}"
-    )
+    said = f"accuracy on the validation split: {before:.4f}, and with int8 weights {after:.4f}"
+    assert cost[0] == said
     assert record["before"]["cross_entropy"] != record["after"]["cross_entropy"]
     for wrong, message in (
         (

@@ -226,9 +226,8 @@ def test_example_asks(mlu_saved_model, task, model):
     ended = ask(str(mlu_saved_model), task.example)
     assert ended.returncode == 0, ended.stderr
     (row,) = task.predict(model, [task.example])
-    assert (
-        ended.stdout.decode() == f"{row['answer']}\nlog-probability {row['log_probability']:.4f}\n"
-    )
+    expected = f"{row['answer']}\nlog-probability {row['log_probability']:.4f}\n"
+    assert ended.stdout.decode() == expected
 
 
 def test_asking_a_reader_was_a_traceback(tmp_path):

@@ -63,9 +63,8 @@ def test_an_example_has_the_same_answer_both_ways(functions):
     ids = inputs[TOKEN_IDS]
     assert {name: value.dtype.name for name, value in ids.items()} == dict.fromkeys(ids, "int32")
     assert ids["candidates_ids"].tolist() == [[[98, 0, 0], [101, 102, 103]]]
-    assert ids["candidates_lengths"].tolist() == [[1, 3]] and ids["question_lengths"].tolist() == [
-        3
-    ]
+    assert ids["candidates_lengths"].tolist() == [[1, 3]]
+    assert ids["question_lengths"].tolist() == [3]
     texts, numbers = (ask(functions[name], inputs[name]) for name in (STRINGS, TOKEN_IDS))
     assert texts["sum"] == numbers["sum"] == [97 + 98 + 99]
     np.testing.assert_array_equal(texts["sums"], [[98, 306]])
