@@ -106,10 +106,11 @@ def test_a_process_that_has_grown_gets_no_other_job(tmp_path, monkeypatch):
 
 def script_of(folder, job, first="pass"):
     """Write a script that does a job in a process of its own, and prints what it returns."""
+    places = [str(one) for one in (ROOT, ROOT / "tests", Path(__file__).parent)]
     script = folder / "script.py"
     script.write_text(
         f"""
-import os, sys; sys.path[:0] = [{str(ROOT)!r}, {str(Path(__file__).parent)!r}]
+import os, sys; sys.path[:0] = {places}
 from pathlib import Path
 import test_processes
 if __name__ == "__main__":
