@@ -26,11 +26,8 @@ from keras_quasiattn.core.score_bias import (
     with_hidden_pairs,
 )
 from keras_quasiattn.core.tensors import (
-    as_floats,
     check_choice,
-    check_dropout,
-    check_features,
-    check_lengths,
+    checked_inputs,
     dot_products,
     in_training_call,
     weighted_sum,
@@ -356,10 +353,7 @@ def dot_product_attention(
     A float mask, a wrong bias, sizes that do not match and dropout without a seed are a
     `ValueError`. Options and results are as for `weighted_values`.
     """
-    query, key, value = map(as_floats, (query, key, value))
-    check_features(query, key, "query", "key")
-    check_lengths(key, value)
-    check_dropout(dropout, dropout_seed)
+    query, key, value = checked_inputs(query, key, value, dropout, dropout_seed)
     scores = dot_products(query, key, scale)  # (..., T, S)
     return weighted_values(
         scores,

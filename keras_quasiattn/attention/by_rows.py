@@ -33,10 +33,6 @@ def attend_by_rows(
     key: Tensor,
     value: Tensor,
     mask: Tensor | None,
-    *,
-    learned: dict[str, Any],
-    bias: Tensor | None = None,
-    is_causal: bool = False,
     **options: Any,
 ) -> Tensor:
     """Return `attend(query, key, value, mask, ...)` (..., T, V), computed by tiles of queries.
@@ -44,19 +40,19 @@ def attend_by_rows(
     The arguments are as for `Attention.attend`, of an attention whose rows are independent. A graph
     of unknown sizes computes the whole matrix if it turns out to be small.
     """
-    call = (query, key, value, mask, learned, bias, is_causal, options)
-    sizes = (*ops.shape(query)[:-1], ops.shape(key)[-2])
-    if all(isinstance(size, int) for size in sizes):
-        return _tiled(attend, *call)
 
     def whole() -> Tensor:
-        biased = {} if bias is None else {"bias": bias}
-        own = {"learned": learned, "is_causal": is_causal, **biased, **options}
-        return attend(query, key, value, mask, **own)
+        return attend(query, key, value, mask, **options)
 
+    def tiled() -> Tensor:
+        return _tiled(attend, query, key, value, mask, **options)
+
+    sizes = (*ops.shape(query)[:-1], ops.shape(key)[-2])
+    if all(isinstance(size, int) for size in sizes):
+        return tiled()
     # As floats: the number of pairs may overflow 32-bit integers.
     pairs = math.prod(ops.cast(size, "float32") for size in sizes)
-    return ops.cond(pairs > large(query), lambda: _tiled(attend, *call), whole)
+    return ops.cond(pairs > large(query), tiled, whole)
 
 
 def _tiled(
@@ -65,10 +61,11 @@ def _tiled(
     key: Tensor,
     value: Tensor,
     mask: Mask,
+    *,
     learned: dict[str, Any],
-    bias: Tensor | None,
-    is_causal: bool,
-    options: dict[str, Any],
+    bias: Tensor | None = None,
+    is_causal: bool = False,
+    **options: Any,
 ) -> Tensor:
     *lead, length, _ = ops.shape(query)
     source = ops.shape(key)[-2]

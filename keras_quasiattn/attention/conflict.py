@@ -16,11 +16,8 @@ from keras_quasiattn.core.l1 import pairwise_l1
 from keras_quasiattn.core.masks import Mask, as_boolean_mask, prepare_cross_attention
 from keras_quasiattn.core.tensors import (
     as_dtype,
-    as_floats,
     check_choice,
-    check_dropout,
-    check_features,
-    check_lengths,
+    checked_inputs,
     compute_dtype,
     dot_products,
     project,
@@ -149,11 +146,8 @@ def multi_head_conflict_attention(
 
     Source: Mitra 2019, §6.1.
     """
-    query, key, value = map(as_floats, (query, key, value))
+    query, key, value = checked_inputs(query, key, value, dropout, dropout_seed)
     score_kernels = ops.convert_to_tensor(score_kernels)
-    check_features(query, key, "query", "key")
-    check_lengths(key, value)
-    check_dropout(dropout, dropout_seed)
     scores = _scores_of_heads(query, key, score_kernels, scale, difference)
     return attend(
         scores,

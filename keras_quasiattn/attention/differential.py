@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_quasiattn.attention.base import Attention, dot_product_attention, register_attention
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
-from keras_quasiattn.core.arguments import check_positive_integer
+from keras_quasiattn.core.arguments import check_positive_integer, check_shape
 from keras_quasiattn.core.backend import maximum
 from keras_quasiattn.core.masks import Mask, largest, masked_softmax
 from keras_quasiattn.core.score_bias import add_score_bias, as_score_bias
@@ -75,11 +75,8 @@ def differential_attention(
     query, key, value = map(as_floats, (query, key, value))
     check_features(query, key, "query", "key")
     half = (query.shape[-1] + 1) // 2
-    if half == query.shape[-1]:
-        raise ValueError(
-            "`query` must have at least 2 features, because each half has its own weights. "
-            f"Received: query.shape={tuple(query.shape)}"
-        )
+    expected = "at least 2 features, because each half has its own weights"
+    check_shape(half < query.shape[-1], query.shape, "query", expected)
     other = query.shape[-1] - half
     second = dot_products(query[..., half:], key[..., half:], other**-0.5)
 

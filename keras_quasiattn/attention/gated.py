@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any, ClassVar
 
@@ -12,7 +12,7 @@ from keras import ops
 
 from keras_quasiattn.attention.base import ScoreAttention, for_any_length, register_attention
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
-from keras_quasiattn.core.arguments import check, check_positive_integer, is_number
+from keras_quasiattn.core.arguments import check, check_positive_integer, check_shape, is_number
 from keras_quasiattn.core.backend import highest, tanh
 from keras_quasiattn.core.configured import QuantizedParts
 from keras_quasiattn.core.masks import (
@@ -31,6 +31,7 @@ from keras_quasiattn.core.tensors import (
     check_broadcast_together,
     check_choice,
     compute_dtype,
+    holding,
     in_training_call,
     per_position,
 )
@@ -76,11 +77,8 @@ def gumbel_gate(probability: Tensor, noise: Tensor, temperature: float | Tensor)
 def gumbel_gate_of_logits(logits: Tensor, noise: Tensor, temperature: float | Tensor) -> Tensor:
     """Return `gumbel_gate` of sigmoid(logits), accurate even where the sigmoid rounds to 0 or 1."""
     noise = ops.convert_to_tensor(noise)
-    if noise.shape[-1] != 2:
-        raise ValueError(
-            "`noise` must have shape (..., 2): one draw for the closed gate and one for the open "
-            f"gate. Received: noise.shape={tuple(noise.shape)}"
-        )
+    expected = "shape (..., 2): one draw for the closed gate and one for the open gate"
+    check_shape(noise.shape[-1] == 2, noise.shape, "noise", expected)
     dtype = compute_dtype(logits, noise)
     noise = ops.cast(noise, dtype)
     # A softmax over two entries is the sigmoid of their difference: (..., 2) → (...).
@@ -210,18 +208,13 @@ class GateOptions:
 _is_counting: ContextVar[bool] = ContextVar("gates_are_counted", default=True)
 
 
-@contextlib.contextmanager
-def gates_uncounted() -> Iterator[None]:
+def gates_uncounted() -> contextlib.AbstractContextManager[None]:
     """Leave calls in the `with` block out of the metrics and the cost of gates.
 
     An exported graph has no metrics. Calling a model without `training` is not enough: a layer
     such as Keras' Dropout sets it to False for the layers after it.
     """
-    token = _is_counting.set(False)
-    try:
-        yield
-    finally:
-        _is_counting.reset(token)
+    return holding(_is_counting, False)
 
 
 class Gates(QuantizedParts, keras.layers.Layer):

@@ -43,7 +43,7 @@ from keras_quasiattn.core.score_bias import (
     hide_where_infinite,
     with_hidden_pairs,
 )
-from keras_quasiattn.core.tensors import check_lengths, training_call
+from keras_quasiattn.core.tensors import check_lengths, training_call, with_rank
 
 Tensor = Any
 Shape = tuple[int | None, ...]
@@ -175,14 +175,9 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
         check(not flash_attention, flash_attention, "flash_attention", expected)
         check_positive_integer(num_heads, "num_heads")
         check_positive_integer(key_dim, "key_dim")
-        sizes = {
-            "num_key_value_heads": num_key_value_heads,
-            "value_dim": value_dim,
-            "sliding_window": sliding_window,
-        }
-        for name, size in sizes.items():
-            if size is not None:
-                check_positive_integer(size, name)
+        check_positive_integer(num_key_value_heads, "num_key_value_heads", optional=True)
+        check_positive_integer(value_dim, "value_dim", optional=True)
+        check_positive_integer(sliding_window, "sliding_window", optional=True)
         if num_key_value_heads and num_heads % num_key_value_heads:
             raise ValueError(
                 "`num_key_value_heads` must divide `num_heads`. "
@@ -508,7 +503,7 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
         drops = bool(training) and self.dropout > 0
         attend = self.attend if self._start is None else self._start.beside(self.attend)
         query, key, value = map(axes.heads_first, (query, key, value))
-        check_lengths(key, value)
+        check_lengths(key, value, "key", "value")
         with training_call(training):
             result = attend(
                 query,
@@ -683,8 +678,7 @@ class AttentionAxes:
         Missing or shared axes get length 1. A bias of another kind or shape is a `ValueError`.
         """
         shape = self.scores_shape(query.shape, value.shape, num_heads)
-        bias = as_score_bias(bias, shape, "attention_bias")
-        bias = ops.expand_dims(bias, tuple(range(len(shape) - len(bias.shape))))
+        bias = with_rank(as_score_bias(bias, shape, "attention_bias"), len(shape))
         if len(self.axes) == 1:
             return bias
         targets, sources = self.lengths(query), self.lengths(value)

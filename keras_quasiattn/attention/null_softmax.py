@@ -10,7 +10,7 @@ from keras_quasiattn.attention.base import ScoreAttention, register_attention
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.core.arguments import check_number
 from keras_quasiattn.core.backend import maximum
-from keras_quasiattn.core.masks import Mask, largest, zero_masked
+from keras_quasiattn.core.masks import LOWEST, Mask, largest, lower_masked, zero_masked
 from keras_quasiattn.core.tensors import as_dtype, check_broadcast
 
 Tensor = Any
@@ -84,10 +84,8 @@ class NullSoftmax(ScoreAttention):
         null = learned.get("null_score", self.null_score)
         check_broadcast(null, (*scores.shape[:-1], 1), "null_score", "a column of the scores")
         null = as_dtype(null, scores.dtype)
-        lowest = -3.4e38  # about the lowest float32
-        if mask is not None:
-            scores = ops.where(mask, scores, ops.cast(lowest, scores.dtype))
-        highest = maximum(ops.expand_dims(largest(scores, -1, lowest), -1), null)
+        scores = lower_masked(scores, mask)
+        highest = maximum(ops.expand_dims(largest(scores, -1, LOWEST), -1), null)
         highest = ops.stop_gradient(highest)
         weights = zero_masked(ops.exp(scores - highest), mask)
         total = ops.exp(null - highest) + ops.sum(weights, axis=-1, keepdims=True)

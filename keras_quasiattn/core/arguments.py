@@ -16,15 +16,24 @@ def check(fits: Any, value: Any, name: str, expected: str) -> Any:
     return value
 
 
+def check_shape(fits: Any, shape: Any, name: str, expected: str) -> None:
+    """Raise a `ValueError` that says what `name` must have if its `shape` does not fit."""
+    if not fits:
+        raise ValueError(f"`{name}` must have {expected}. Received: {name}.shape={tuple(shape)}")
+
+
 def is_number(value: Any) -> bool:
     """Return whether this is a real number, and not True or False."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
-def check_positive_integer(value: Any, name: str) -> int:
-    """Return `value`; raise a `ValueError` naming `name` unless it is a positive integer."""
+def check_positive_integer(value: Any, name: str, *, optional: bool = False) -> Any:
+    """Return `value`; raise a `ValueError` naming `name` unless it is a positive integer.
+
+    If it is `optional`, it may be None.
+    """
     fits = isinstance(value, int) and not isinstance(value, bool) and value >= 1
-    return check(fits, value, name, "a positive integer")
+    return check(fits or (optional and value is None), value, name, "a positive integer")
 
 
 def check_number(value: Any, name: str, *others: str | None) -> Any:

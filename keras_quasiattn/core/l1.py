@@ -84,6 +84,9 @@ def pairwise_l1(
     x, y = ops.convert_to_tensor(x), ops.convert_to_tensor(y)
     check_features(x, y, "x", "y")
     check_choice(implementation, DISTANCE_IMPLEMENTATIONS, "implementation")
+    dtype = compute_dtype(x, y)
+    x, y = ops.cast(x, dtype), ops.cast(y, dtype)
+    given = [x, y]
     if weights is not None:
         weights = ops.convert_to_tensor(weights)
         if len(weights.shape) != 1 or (
@@ -93,19 +96,15 @@ def pairwise_l1(
                 f"`weights` must have shape ({x.shape[-1]},), one factor per feature. "
                 f"Received weights.shape={tuple(weights.shape)}."
             )
-    dtype = compute_dtype(x, y)
-    if weights is not None:
         weights = as_dtype(weights, dtype)
-    x, y = ops.cast(x, dtype), ops.cast(y, dtype)
-    axes = [*((x, axis) for axis in range(len(x.shape))), (y, -2)]
-    is_small = are_few(axes, _FEW_DIFFERENCES)
-    if implementation == "auto" and not is_small and loops_may_run(x, y):
-        given = [x, y] if weights is None else [x, y, weights]
-        return by_amount(axes, _FEW_DIFFERENCES, _blockwise, _in_loops, *given)
+        given.append(weights)
     if implementation == "auto":
+        axes = [*((x, axis) for axis in range(len(x.shape))), (y, -2)]
+        if not are_few(axes, _FEW_DIFFERENCES) and loops_may_run(x, y):
+            return by_amount(axes, _FEW_DIFFERENCES, _blockwise, _in_loops, *given)
         implementation = "reference" if sizes_are_symbolic(x, y) else "blockwise"
     if implementation == "blockwise":
-        return _blockwise(x, y, weights)
+        return _blockwise(*given)
     x, y = ops.expand_dims(x, -2), ops.expand_dims(y, -3)
     magnitude = absolute(x - y)  # (..., T, S, D)
     if weights is not None:
@@ -335,11 +334,11 @@ class DistanceTiles:
             given = (self.given_x, y, upstream)
             found = l1_gradients and l1_gradients(*given)
             x_gradient, y_gradient = found or signs_by_feature(*given)
-            return x_gradient[..., : self.features], y_gradient[..., : self.features]
-        x_gradient = sum_of_signs(self.given_x, y, ops.transpose(upstream, (0, 2, 1)))
-        # (B, padded T, size): rows of padding have upstream 0.
-        rows = pad_axis(upstream, 1, ops.shape(self.x_padded)[1])
-        y_gradient = sum_of_signs(y, self.x_padded, rows)
+        else:
+            x_gradient = sum_of_signs(self.given_x, y, ops.transpose(upstream, (0, 2, 1)))
+            # (B, padded T, size): rows of padding have upstream 0.
+            rows = pad_axis(upstream, 1, ops.shape(self.x_padded)[1])
+            y_gradient = sum_of_signs(y, self.x_padded, rows)
         return x_gradient[..., : self.features], y_gradient[..., : self.features]
 
     def gradient(self, upstream: Tensor, source: Any) -> tuple[Tensor, Tensor, Tensor | None]:

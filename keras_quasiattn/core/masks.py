@@ -13,6 +13,7 @@ from keras import ops
 from keras_quasiattn.core.tensors import (
     as_dtype,
     as_floats,
+    broadcasts,
     check_broadcast,
     check_features,
     check_lengths,
@@ -22,6 +23,8 @@ from keras_quasiattn.core.tensors import (
 Tensor = Any
 Mask = Tensor | None  # boolean, True = attend
 PAIRS = "`attention_mask` of a multi-head layer or a Transformer block"
+# About the lowest float32, not −inf: a row without keys stays finite until it is zeroed.
+LOWEST = -3.4e38
 
 
 def check_mask(mask: Tensor | None, name: str) -> None:
@@ -102,9 +105,9 @@ def zero_padding(x: Tensor, mask: Tensor | None) -> Tensor:
     return x if mask is None else zero_masked(x, ops.expand_dims(mask, -1))
 
 
-def visible_count(scores: Tensor, mask: Tensor | None) -> Tensor:
-    """Return how many keys each query of `scores` (..., T, S) sees, at least 1: (..., T, 1)."""
-    count = ops.sum(zero_masked(ops.ones_like(scores), mask), axis=-1, keepdims=True)
+def visible_count(x: Tensor, mask: Tensor | None, axis: int | tuple[int, ...] = -1) -> Tensor:
+    """Return how many elements of `x` the mask shows over `axis`, which is kept; at least 1."""
+    count = ops.sum(zero_masked(ops.ones_like(x), mask), axis=axis, keepdims=True)
     return ops.where(count > 0, count, ops.ones_like(count))
 
 
@@ -114,12 +117,7 @@ def masked_mean(x: Tensor, mask: Tensor | None, axis: int | tuple[int, ...]) -> 
     Reduced axes stay, with length 1. `mask` broadcasts to the shape of `x`.
     """
     # Not ops.mean: on JAX and PyTorch it rounds float64 to float32.
-    counted = ops.ones_like(x)
-    if mask is not None:
-        counted = zero_masked(counted, mask)
-    count = ops.sum(counted, axis=axis, keepdims=True)
-    total = ops.sum(zero_masked(x, mask), axis=axis, keepdims=True)
-    return total / ops.where(count > 0, count, ops.ones_like(count))
+    return ops.sum(zero_masked(x, mask), axis=axis, keepdims=True) / visible_count(x, mask, axis)
 
 
 def largest(x: Tensor, axis: int | tuple[int, ...], lowest: float) -> Tensor:
@@ -136,11 +134,14 @@ def largest(x: Tensor, axis: int | tuple[int, ...], lowest: float) -> Tensor:
     return found[tuple(slice(None, -1) for one in range(rank) if one not in axes)]
 
 
+def lower_masked(scores: Tensor, mask: Tensor | None) -> Tensor:
+    """Return `scores` with `LOWEST` where `mask` is False."""
+    return scores if mask is None else ops.where(mask, scores, ops.cast(LOWEST, scores.dtype))
+
+
 def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
     """Return the softmax over the last axis of `scores` where `mask` is True, and 0 elsewhere."""
-    if mask is not None:
-        # About the lowest float32, not −inf: a row without keys stays finite until it is zeroed.
-        scores = ops.where(mask, scores, ops.cast(-3.4e38, scores.dtype))
+    scores = lower_masked(scores, mask)
     length = scores.shape[-1]  # not an integer where PyTorch traces a graph for other lengths
     if isinstance(length, int) and length == 1:  # Keras' softmax would warn
         return zero_masked(ops.exp(scores - scores), mask)
@@ -225,7 +226,7 @@ def check_sequence_mask(mask: Any, name: str, x: Tensor | None, pairs: str = PAI
         return
     shape = tuple(np.shape(mask))
     expected = (None, None) if x is None else tuple(x.shape[:-1])
-    if len(shape) != len(expected) or not _fits(shape, expected):
+    if len(shape) != len(expected) or not broadcasts(shape, expected):
         here = "" if x is None else f", here {expected}"
         raise ValueError(
             f"`{name}` must have shape (batch, length){here}: which positions are real. Which "
@@ -280,15 +281,9 @@ def check_attention_mask(
     shape, count = tuple(np.shape(mask)), 2 * axes
     leading = len(shape) - count
     expected = (*scores_shape[: max(leading, 0)], *scores_shape[-count:])
-    if not 0 <= leading <= len(scores_shape) - count or not _fits(shape, expected):
+    if not 0 <= leading <= len(scores_shape) - count or not broadcasts(shape, expected):
         raise ValueError(
             f"`{name}` must have shape (T, S), (batch, T, S) or (batch, heads, T, S) with (T, S) = "
             f"{tuple(scores_shape[-count:])} and scores of {tuple(scores_shape)}. Which positions "
             f"are real belongs in {positions}. Received: {name}.shape={shape}"
         )
-
-
-def _fits(shape: tuple[Any, ...], expected: tuple[Any, ...]) -> bool:
-    pairs = zip(shape, expected, strict=True)
-    known = [pair for pair in pairs if all(isinstance(length, int) for length in pair)]
-    return all(own in (1, length) for own, length in known)

@@ -2,12 +2,11 @@
 
 from typing import Any
 
-import keras
 from keras import ops
 
-from keras_quasiattn.core.arguments import check, check_positive_integer, is_number
+from keras_quasiattn.core.arguments import check, check_positive_integer, check_shape, is_number
 from keras_quasiattn.core.backend import cos, sin
-from keras_quasiattn.core.tensors import as_floats
+from keras_quasiattn.core.tensors import as_floats, compute_dtype
 
 Tensor = Any
 
@@ -114,14 +113,11 @@ def rotary_embedding(x: Tensor, start: Any = 0, base: float = 10_000.0, axis: in
     Source: Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding", eq. 34.
     """
     x = as_floats(x)
-    if len(x.shape) < 2 or x.shape[-1] is None or x.shape[-1] % 2:
-        raise ValueError(
-            "`x` must have shape (..., length, features) with an even number of features. "
-            f"Received: x.shape={tuple(x.shape)}"
-        )
+    fits = len(x.shape) > 1 and x.shape[-1] is not None and x.shape[-1] % 2 == 0
+    expected = "shape (..., length, features) with an even number of features"
+    check_shape(fits, x.shape, "x", expected)
     check(is_number(base) and base > 1, base, "base", "a number above 1, such as 10_000.0")
-    half, given = x.shape[-1] // 2, keras.backend.standardize_dtype(x.dtype)
-    dtype = "float64" if given == "float64" else "float32"
+    half, dtype = x.shape[-1] // 2, compute_dtype(x)
     rates = [base ** (-index / half) for index in range(half)]
     positions = ops.arange(ops.shape(x)[axis], dtype="int32") + ops.cast(start, "int32")
     # (L, H / 2), with axes of length 1 in between.
@@ -131,7 +127,7 @@ def rotary_embedding(x: Tensor, start: Any = 0, base: float = 10_000.0, axis: in
     sine, cosine = sin(angles), cos(angles)
     left, right = ops.cast(x[..., :half], dtype), ops.cast(x[..., half:], dtype)
     turned = [left * cosine - right * sine, right * cosine + left * sine]
-    return ops.cast(ops.concatenate(turned, axis=-1), given)
+    return ops.cast(ops.concatenate(turned, axis=-1), x.dtype)
 
 
 def _positions(length: Any, name: str) -> Tensor:

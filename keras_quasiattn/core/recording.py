@@ -6,6 +6,7 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from keras_quasiattn.core.masks import combine_masks
+from keras_quasiattn.core.tensors import holding
 
 Tensor = Any
 
@@ -49,11 +50,8 @@ def recording() -> Iterator[Recording]:
     'weights': ('M', (1, 2, 2))}
     """
     found: Recording = {}
-    token = active.set(found)
-    try:
+    with holding(active, found):
         yield found
-    finally:
-        active.reset(token)
 
 
 @contextlib.contextmanager
@@ -78,12 +76,8 @@ def editing(edit: Edit) -> Iterator[None]:
     ...     float(np.abs(ops.coda_attention(x, x, x)).max())
     0.0
     """
-    token = _edit.set(edit)
-    try:
-        with recording():
-            yield
-    finally:
-        _edit.reset(token)
+    with holding(_edit, edit), recording():
+        yield
 
 
 def edited(weights: Tensor, visible: Tensor | None) -> Tensor:

@@ -11,7 +11,7 @@ from keras import ops
 from keras_quasiattn.core.backend import known_content, may_branch
 from keras_quasiattn.core.masks import combine_masks, zero_masked
 from keras_quasiattn.core.recording import is_recording
-from keras_quasiattn.core.tensors import check_broadcast
+from keras_quasiattn.core.tensors import check_broadcast, with_rank
 
 Tensor = Any
 LOWEST_SCORE = -1e4  # a finite bias below this was meant as a mask for a softmax
@@ -21,7 +21,7 @@ def as_score_bias(bias: Tensor, shape: tuple[Any, ...], name: str = "bias") -> T
     """Return `bias`, checked against `shape` (None: an unknown length), with two or more axes."""
     bias = ops.convert_to_tensor(bias)
     check_score_bias(bias, shape, name)
-    return ops.expand_dims(bias, tuple(range(2 - len(bias.shape)))) if len(bias.shape) < 2 else bias
+    return with_rank(bias, 2)
 
 
 def check_score_bias(bias: Tensor, shape: tuple[Any, ...], name: str) -> None:

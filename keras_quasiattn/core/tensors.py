@@ -1,30 +1,36 @@
-"""Shapes and products of tensors, and whether the current call is a training call."""
+"""Shapes and products of tensors, and what holds while a call runs, such as that it trains."""
 
 import contextlib
 import math
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar
 
 import keras
 import numpy as np
 from keras import ops
 
 Tensor = Any
+_T = TypeVar("_T")
 _training: ContextVar[bool] = ContextVar("training_call", default=False)
 
 
 @contextlib.contextmanager
-def training_call(training: bool | None) -> Iterator[None]:
+def holding(variable: ContextVar[_T], value: _T) -> Iterator[None]:
+    """Give a context variable a value in the `with` block."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
+
+
+def training_call(training: bool | None) -> contextlib.AbstractContextManager[None]:
     """Mark the calls in the `with` block as training calls or not; None changes nothing.
 
     Outside such blocks no call is a training call. Results never depend on it.
     """
-    token = _training.set(_training.get() if training is None else bool(training))
-    try:
-        yield
-    finally:
-        _training.reset(token)
+    return holding(_training, _training.get() if training is None else bool(training))
 
 
 def in_training_call() -> bool:
@@ -32,11 +38,12 @@ def in_training_call() -> bool:
     return _training.get()
 
 
-def check_choice(value: Any, choices: Any, name: str) -> None:
-    """Raise a `ValueError` unless `value` is one of `choices`."""
+def check_choice(value: Any, choices: Any, name: str) -> Any:
+    """Return `value`; raise a `ValueError` naming `name` unless it is one of `choices`."""
     if value not in tuple(choices):
         expected = ", ".join(repr(choice) for choice in choices)
         raise ValueError(f"`{name}` must be one of {expected}. Received: {name}={value!r}")
+    return value
 
 
 def check_rank(x: Tensor, name: str) -> None:
@@ -58,9 +65,7 @@ def check_features(x: Tensor, y: Tensor, x_name: str, y_name: str) -> None:
         )
 
 
-def check_lengths(
-    key: Tensor, value: Tensor, key_name: str = "key", value_name: str = "value"
-) -> None:
+def check_lengths(key: Tensor, value: Tensor, key_name: str, value_name: str) -> None:
     """Raise a `ValueError` unless `value` has the length of `key`."""
     if len(value.shape) < 2 or (
         None not in (key.shape[-2], value.shape[-2]) and key.shape[-2] != value.shape[-2]
@@ -82,16 +87,26 @@ def check_per_position(number: Tensor, x: Tensor, name: str, x_name: str) -> Non
         )
 
 
-def check_dropout(rate: float, seed: Tensor | None) -> None:
-    """Raise a `ValueError` for a rate outside [0, 1), or a rate above 0 without a seed."""
-    if not 0 <= rate < 1:
-        raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={rate}")
-    if rate and seed is None:
+def checked_inputs(
+    query: Tensor, key: Tensor, value: Tensor, dropout: float, dropout_seed: Tensor | None
+) -> list[Tensor]:
+    """Return queries, keys and values as floats.
+
+    Raises a `ValueError` for sizes that do not match, a rate of dropout outside [0, 1), or one
+    above 0 without a seed.
+    """
+    query, key, value = map(as_floats, (query, key, value))
+    check_features(query, key, "query", "key")
+    check_lengths(key, value, "key", "value")
+    if not 0 <= dropout < 1:
+        raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={dropout}")
+    if dropout and dropout_seed is None:
         raise ValueError(
             "`dropout` above 0 needs `dropout_seed`: pass "
             "`keras.random.SeedGenerator(seed).next()`. "
-            f"Received: dropout={rate}, dropout_seed=None"
+            f"Received: dropout={dropout}, dropout_seed=None"
         )
+    return [query, key, value]
 
 
 def are_few(axes: Sequence[tuple[Tensor, int]], limit: int) -> bool:
@@ -106,8 +121,7 @@ def check_broadcast(x: Tensor, shape: Sequence[Any], name: str, of: str) -> None
     `x` may be a number. `of` completes "the shape of …" in the message.
     """
     own = tuple(np.shape(x))
-    pairs = _known_lengths(own, shape)
-    if len(own) > len(shape) or any(one not in (1, length) for one, length in pairs):
+    if not broadcasts(own, shape):
         raise ValueError(
             f"`{name}` must broadcast to {tuple(shape)}, the shape of {of}. "
             f"Received: {name}.shape={own}"
@@ -122,6 +136,12 @@ def check_broadcast_together(x: Tensor, y: Tensor, x_name: str, y_name: str) -> 
             f"`{x_name}` must broadcast against `{y_name}`. "
             f"Received: {x_name}.shape={own} and {y_name}.shape={other}"
         )
+
+
+def broadcasts(own: Sequence[Any], shape: Sequence[Any]) -> bool:
+    """Return whether the shape `own` broadcasts to `shape`, as far as lengths are known."""
+    pairs = _known_lengths(own, shape)
+    return len(own) <= len(shape) and all(one in (1, length) for one, length in pairs)
 
 
 def _known_lengths(own: Sequence[Any], other: Sequence[Any]) -> list[tuple[int, int]]:
@@ -148,6 +168,12 @@ def as_dtype(value: Any, dtype: str) -> Tensor:
     if isinstance(value, (int, float)):
         return ops.convert_to_tensor(value, dtype=dtype)
     return ops.cast(value, dtype)
+
+
+def with_rank(x: Tensor, rank: int) -> Tensor:
+    """Return `x` with leading axes of length 1 if it has fewer than `rank` axes."""
+    missing = tuple(range(rank - len(x.shape)))
+    return ops.expand_dims(x, missing) if missing else x
 
 
 def weighted_sum(equation: str, weights: Tensor, value: Tensor) -> Tensor:

@@ -7,8 +7,10 @@ from keras import ops
 
 from keras_quasiattn.attention.softmax import attend
 from keras_quasiattn.core.masks import (
+    LOWEST,
     combine_masks,
     largest,
+    lower_masked,
     pair_mask,
     sides,
     zero_masked,
@@ -18,8 +20,6 @@ from keras_quasiattn.core.tensors import check_features, dot_products, project
 from keras_quasiattn.layers.base import Mask, PairAttention, Shape, check_pair
 
 Tensor = Any
-# About the lowest float32: a maximum over masked positions must be finite until it is set to 0.
-_LOWEST = -3.4e38
 
 
 def attention_flow(
@@ -66,10 +66,7 @@ def attention_flow(
     check_features(u, v, "u", "v")
     products = dot_products(u, v)  # (..., T, S)
     both = pair_mask(mask_u, mask_v)
-    shown = products
-    if both is not None:
-        shown = ops.where(both, products, ops.cast(_LOWEST, products.dtype))
-    best = largest(shown, axis=-1, lowest=_LOWEST)  # (..., T)
+    best = largest(lower_masked(products, both), axis=-1, lowest=LOWEST)  # (..., T)
     # (..., 1): whether v has a real position at all.
     real = ops.ones_like(v[..., 0], dtype="bool") if mask_v is None else mask_v
     real = ops.any(real, axis=-1, keepdims=True)

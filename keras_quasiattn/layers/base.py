@@ -11,6 +11,7 @@ from keras_quasiattn.core.masks import (
     Mask,
     as_boolean_mask,
     check_sequence_mask,
+    pair_mask,
     sequence_mask,
     zero_padding,
 )
@@ -106,8 +107,9 @@ class PairAttention(ConfiguredLayer):
         return mask[0] if mask is not None and self.one_output else mask
 
     def compute_output_shape(self, inputs_shape: list[Shape]) -> Any:
-        """Return the shapes of the inputs."""
-        return [tuple(shape) for shape in inputs_shape]
+        """Return the shapes of the inputs or, of a single output, (B, T, features of b)."""
+        a, b = map(tuple, inputs_shape)
+        return (*a[:-1], b[-1]) if self.one_output else [a, b]
 
     def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
         """Return symbolic outputs, and weights (B, T, S)."""
@@ -142,14 +144,13 @@ def check_pair(shapes: Any, same_features: bool = True) -> None:
 
 def _checked_masks(inputs: Any, mask: Any) -> list[Any]:
     """Return the masks of two inputs, one each; raise a `ValueError` if they do not match."""
-    given: Any
     if not isinstance(inputs, (list, tuple)):
         # Unpacking a single tensor would iterate over its examples.
-        given = f"one {type(inputs).__name__} of shape {tuple(getattr(inputs, 'shape', ()))}"
-    else:
-        given = [tuple(x.shape) for x in inputs]
-    if isinstance(given, str) or len(given) != 2 or any(len(shape) != 3 for shape in given):
-        raise ValueError(f"{_TWO} Received: {given}")
+        shape = tuple(getattr(inputs, "shape", ()))
+        raise ValueError(f"{_TWO} Received: one {type(inputs).__name__} of shape {shape}")
+    shapes = [tuple(x.shape) for x in inputs]
+    if list(map(len, shapes)) != [3, 3]:
+        raise ValueError(f"{_TWO} Received: {shapes}")
     if mask is None:
         return [None, None]
     if not isinstance(mask, (list, tuple)) or len(mask) != 2:
@@ -160,6 +161,12 @@ def _checked_masks(inputs: Any, mask: Any) -> list[Any]:
     for index, (one, x) in enumerate(zip(mask, inputs, strict=True)):
         check_sequence_mask(one, f"mask[{index}]", x)
     return list(mask)
+
+
+def without_masked_rows(results: Any, mask: Mask) -> Any:
+    """Clear masked rows in an output (B, T, ...) and any weights, and hide them in a recording."""
+    mark_visible(pair_mask(mask, None))
+    return keras.tree.map_structure(lambda x: zero_padding(x, mask), results)
 
 
 class OneWayAttention(PairAttention):
@@ -175,7 +182,7 @@ class OneWayAttention(PairAttention):
 
     def __init__(self, units: int | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.units = None if units is None else check_positive_integer(units, "units")
+        self.units = check_positive_integer(units, "units", optional=True)
 
     def weigh(self, u: Tensor, v: Tensor, values: Tensor, mask_v: Mask, return_scores: bool) -> Any:
         """Attend from projected u to projected v: (B, T, V), or that and the weights (B, T, S)."""
@@ -194,10 +201,4 @@ class OneWayAttention(PairAttention):
         """Return the weighted sums of v, with masked rows of u set to 0."""
         scored = options["return_scores"]
         results = self.weigh(self.u_projection(a), self.v_projection(b), b, mask_b, scored)
-        mark_visible(None if mask_a is None else keras.ops.expand_dims(mask_a, -1))
-        cleared = tuple(zero_padding(x, mask_a) for x in (results if scored else [results]))
-        return cleared if scored else cleared[0]
-
-    def compute_output_shape(self, inputs_shape: list[Shape]) -> Any:
-        """Return (B, T, features of v)."""
-        return (*inputs_shape[0][:-1], inputs_shape[1][-1])
+        return without_masked_rows(results, mask_a)

@@ -79,8 +79,8 @@ class BidirectionalAttentionConnector(PairAttention):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        check_choice(use_intra, (False, True), "use_intra")
-        self.factors, self.use_intra = check_positive_integer(factors, "factors"), use_intra
+        self.use_intra = check_choice(use_intra, (False, True), "use_intra")
+        self.factors = check_positive_integer(factors, "factors")
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.factors_initializer = factors_initializer_of(factors_initializer)
 

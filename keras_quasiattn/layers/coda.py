@@ -80,9 +80,7 @@ class CoDA(ShowsOptions, PairAttention):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if units is not None:
-            check_positive_integer(units, "units")
-        self.units = units
+        self.units = check_positive_integer(units, "units", optional=True)
         self.activation = check_activation(activation, "activation")
         self.use_bias, self.share_projections = use_bias, share_projections
         self.kernel_initializer = keras.initializers.get(kernel_initializer)

@@ -125,8 +125,7 @@ class ConflictAttention(OneWayAttention):
         self, units: int | None = None, *, difference: str = DEFAULT_DIFFERENCE, **kwargs: Any
     ) -> None:
         super().__init__(units, **kwargs)
-        check_choice(difference, DIFFERENCES, "difference")
-        self.difference = difference
+        self.difference = check_choice(difference, DIFFERENCES, "difference")
 
     def build(self, inputs_shape: list[Shape]) -> None:
         """Create the projections and W_s."""

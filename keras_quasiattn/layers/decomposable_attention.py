@@ -81,8 +81,7 @@ class DecomposableAttention(PairAttention):
         self._attention = make_attention(self, attention, attention_options)
         self.attention, self.attention_options = attention, dict(attention_options or {}) or None
         self.last_activation = check_activation(last_activation, "last_activation")
-        self.share_networks = share_networks
-        check_choice(share_networks, (True, False), "share_networks")
+        self.share_networks = check_choice(share_networks, (True, False), "share_networks")
         if not share_networks and not self._attention.pair_has_distance:
             raise ValueError(
                 f"attention={attention!r} compares no distances, so it has no use for "

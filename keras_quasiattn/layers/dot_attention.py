@@ -5,10 +5,9 @@ from typing import Any, cast
 import keras
 
 from keras_quasiattn.attention.base import make_attention
-from keras_quasiattn.core.masks import pair_mask, zero_padding
-from keras_quasiattn.core.recording import mark_visible
+from keras_quasiattn.core.masks import pair_mask
 from keras_quasiattn.core.tensors import training_call
-from keras_quasiattn.layers.base import Mask, PairAttention, Shape, check_pair
+from keras_quasiattn.layers.base import Mask, PairAttention, Shape, check_pair, without_masked_rows
 from keras_quasiattn.layers.dense import make_dense
 
 Tensor = Any
@@ -115,11 +114,4 @@ class DotAttention(PairAttention):
     def attend(self, a: Tensor, b: Tensor, mask_a: Mask, mask_b: Mask, **options: Any) -> Any:
         """Return the output with masked rows of u set to 0, and the weights if requested."""
         results = self.pool(a, self.project(b), b, mask_b, mask_u=mask_a, **options)
-        mark_visible(None if mask_a is None else mask_a[..., None])
-        if not options["return_scores"]:
-            return zero_padding(results, mask_a)
-        return tuple(zero_padding(x, mask_a) for x in results)
-
-    def compute_output_shape(self, inputs_shape: list[Shape]) -> Any:
-        """Return (B, T, features of v)."""
-        return (*inputs_shape[0][:-1], inputs_shape[1][-1])
+        return without_masked_rows(results, mask_a)

@@ -75,8 +75,7 @@ class FeedForward(SequenceLayer):
         self.activation = check_activation(activation, "activation")
         self.layer_norm_epsilon = layer_norm_epsilon
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        check_choice(normalize_first, (True, False), "normalize_first")
-        self.normalize_first = normalize_first
+        self.normalize_first = check_choice(normalize_first, (True, False), "normalize_first")
 
     def build(self, inputs_shape: tuple[int | None, ...]) -> None:
         """Create the layer norm, both dense layers and both dropouts."""

@@ -192,8 +192,7 @@ class GateNetwork(SequenceLayer):
 
     def __init__(self, network: str, units: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        check_choice(network, NETWORKS, "network")
-        self.network = network
+        self.network = check_choice(network, NETWORKS, "network")
         self.units = check_positive_integer(units, "units")
 
     def build(self, inputs_shape: Shape) -> None:
@@ -341,7 +340,6 @@ class GatedAttention(ShowsOptions, AttentionPooling):
             self._network_name = None
             self.gate_network = network
         else:
-            check_choice(network, NETWORKS, "network")
             self._network_name = network
             size = _UNITS if units is None else units
             self.gate_network = GateNetwork(
@@ -358,8 +356,7 @@ class GatedAttention(ShowsOptions, AttentionPooling):
         )
         self.show_options(options)
         self.gates = Gates(options, seed=seed, dtype=self.dtype_policy)
-        check_choice(implementation, GATED_IMPLEMENTATIONS, "implementation")
-        self.implementation = implementation
+        self.implementation = check_choice(implementation, GATED_IMPLEMENTATIONS, "implementation")
 
     def build(self, inputs_shape: Shape, gate_inputs_shape: Shape | None = None) -> None:
         """Create w and build the auxiliary network."""

@@ -139,8 +139,7 @@ class IntraSentenceAttention(SequenceLayer):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         fits = isinstance(max_distance, int) and max_distance >= 0
         self.max_distance = check(fits, max_distance, "max_distance", "an integer ≥ 0")
-        check_choice(signed, (False, True), "signed")
-        self.signed = signed
+        self.signed = check_choice(signed, (False, True), "signed")
         self.network = DenseStack(
             units, num_layers, dropout, kernel_initializer, dtype=self.dtype_policy, name="network"
         )

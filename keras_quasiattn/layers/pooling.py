@@ -7,16 +7,21 @@ import keras
 from keras import ops
 
 from keras_quasiattn.attention.gated import gated_softmax
-from keras_quasiattn.core.arguments import check, check_positive_integer, check_sequence
+from keras_quasiattn.core.arguments import (
+    check,
+    check_positive_integer,
+    check_sequence,
+    check_shape,
+)
 from keras_quasiattn.core.backend import maximum, tanh
 from keras_quasiattn.core.masks import (
-    as_boolean_mask,
     combine_masks,
     for_all_positions,
     largest,
     masked_mean,
     masked_softmax,
     sequence_mask,
+    sides,
     zero_masked,
     zero_padding,
 )
@@ -35,7 +40,6 @@ from keras_quasiattn.layers.base import Mask, SequenceLayer, Shape
 from keras_quasiattn.layers.dense import make_dense
 
 Tensor = Any
-_POSITIONS = "the positions of `states`"
 MODES = ("mean", "sum", "max")
 
 
@@ -82,12 +86,11 @@ def soft_attention(
     2019, eqs. 3 and 9.
     """
     states, kernel = check_states(states, kernel)
-    mask = as_boolean_mask(mask, "mask", states.shape[:-1], _POSITIONS)
-    states = zero_padding(states, mask)
+    mask, states = sides("states", states, "mask", mask)
     scores = position_scores(states, kernel)  # (B, T)
     if gates is not None:
         gates = ops.convert_to_tensor(gates)
-        check_broadcast(gates, scores.shape, "gates", _POSITIONS)
+        check_broadcast(gates, scores.shape, "gates", "the positions of `states`")
     weights = masked_softmax(scores, mask) if gates is None else gated_softmax(scores, gates, mask)
     record("weights", weights, mask, "weights")
     return _pooled(weights, states, return_scores)
@@ -137,9 +140,8 @@ def local_attention(
     et al. 2019.
     """
     states, kernel = check_states(states, kernel)
-    mask = as_boolean_mask(mask, "mask", states.shape[:-1], _POSITIONS)
+    mask, states = sides("states", states, "mask", mask)
     check(window > 0, window, "window", "above 0")
-    states = zero_padding(states, mask)
     scores = position_scores(states, kernel)
     real = ops.ones_like(scores, dtype="bool") if mask is None else for_all_positions(mask, states)
     # count (B, T): real positions up to and including each; length (B,): S; position (B, 1): p.
@@ -192,8 +194,7 @@ class AttentionPooling(Pooling):
         self, *, final_tanh: bool = False, kernel_initializer: Any = "glorot_uniform", **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
-        check_choice(final_tanh, (False, True), "final_tanh")
-        self.final_tanh = final_tanh
+        self.final_tanh = check_choice(final_tanh, (False, True), "final_tanh")
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def pool(self, states: Tensor, mask: Mask, return_scores: bool) -> Any:
@@ -327,8 +328,8 @@ class LocalAttention(AttentionPooling):
         """Apply local attention around the position predicted from the last real state."""
         last = self._last_state(states, mask)  # (B, D)
         # (B, 1). At least float32: p is a position, and 16 bits cannot resolve long texts.
-        dtype = "float64" if self.compute_dtype == "float64" else "float32"
-        center = ops.sigmoid(ops.cast(self.center(self.hidden(last)), dtype))
+        center = self.center(self.hidden(last))
+        center = ops.sigmoid(ops.cast(center, compute_dtype(center)))
         return local_attention(
             states,
             self.score_kernel,
@@ -379,16 +380,12 @@ class MaskedPooling(Pooling):
 
     def __init__(self, mode: str = "mean", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        check_choice(mode, MODES, "mode")
-        self.mode = mode
+        self.mode = check_choice(mode, MODES, "mode")
 
     def build(self, inputs_shape: Shape) -> None:
         """Check the shape of the inputs; there are no weights."""
-        if len(inputs_shape) != 3:
-            raise ValueError(
-                "`inputs` must have shape (batch, length, features). "
-                f"Received: inputs.shape={tuple(inputs_shape)}"
-            )
+        expected = "shape (batch, length, features)"
+        check_shape(len(inputs_shape) == 3, inputs_shape, "inputs", expected)
 
     def call(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
         """Pool `inputs` (B, L, features) to (B, features)."""
@@ -396,7 +393,7 @@ class MaskedPooling(Pooling):
         inputs = ops.cast(inputs, self.compute_dtype)  # Keras does not cast integers
         if self.mode == "max":
             return self._maximum(inputs, mask)
-        precise = ops.cast(inputs, "float64" if self.compute_dtype == "float64" else "float32")
+        precise = ops.cast(inputs, compute_dtype(inputs))
         if self.mode == "sum":
             pooled = ops.sum(zero_padding(precise, mask), axis=1)  # (B, features)
         else:

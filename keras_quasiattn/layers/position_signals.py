@@ -6,16 +6,11 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.core.arguments import (
-    check,
-    check_positive_integer,
-    check_sequence,
-    is_number,
-)
+from keras_quasiattn.core.arguments import check, check_positive_integer, check_sequence, is_number
 from keras_quasiattn.core.backend import cos, sin
 from keras_quasiattn.core.configured import ConfiguredLayer
 from keras_quasiattn.core.positions import relative_buckets
-from keras_quasiattn.core.tensors import check_choice
+from keras_quasiattn.core.tensors import check_choice, compute_dtype
 
 Tensor = Any
 
@@ -62,7 +57,7 @@ class TimingSignal(ConfiguredLayer):
         length, width = ops.shape(inputs)[1], inputs.shape[-1]
         half = width // 2
         # At least float32: float16 cannot tell positions above 2048 apart.
-        dtype = "float64" if self.compute_dtype == "float64" else "float32"
+        dtype = compute_dtype(inputs)
         positions = ops.arange(length, dtype="int32") + ops.cast(start_index, "int32")
         positions = ops.cast(positions, dtype)
         step = -math.log(self.max_timescale) / max(half - 1, 1)  # in the logarithm of the rates
@@ -181,8 +176,7 @@ class RelativePositionBias(ConfiguredLayer):
         self.num_heads = check_positive_integer(num_heads, "num_heads")
         self.num_buckets = check_positive_integer(num_buckets, "num_buckets")
         self.max_distance = check_positive_integer(max_distance, "max_distance")
-        check_choice(bidirectional, (False, True), "bidirectional")
-        self.bidirectional = bidirectional
+        self.bidirectional = check_choice(bidirectional, (False, True), "bidirectional")
         directions = 2 if bidirectional else 1
         if num_buckets % directions or num_buckets < 2 * directions:
             right = "even and at least 4" if bidirectional else "at least 2"

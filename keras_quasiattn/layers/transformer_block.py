@@ -44,8 +44,7 @@ class AttentionChoice:
             known = f"one of {sorted(ATTENTIONS)} or a layer"
             check(attention in ATTENTIONS, attention, "attention", known)
             check_positive_integer(num_heads, "num_heads")
-            if key_dim is not None:
-                check_positive_integer(key_dim, "key_dim")
+            check_positive_integer(key_dim, "key_dim", optional=True)
             self.attention: str | dict[str, Any] = attention
             return
         layer = attention

@@ -1,6 +1,6 @@
 """A Transformer decoder block with any attention."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ from keras_quasiattn.attention.cache import (
     read_into_cache,
     start_attention_cache,
 )
-from keras_quasiattn.core.arguments import call_arguments, check_sequence
+from keras_quasiattn.core.arguments import call_arguments, check, check_sequence
 from keras_quasiattn.core.masks import (
     Mask,
     as_boolean_mask,
@@ -24,6 +24,7 @@ from keras_quasiattn.core.masks import (
     zero_padding,
 )
 from keras_quasiattn.layers.transformer_block import (
+    Shape,
     TransformerBlock,
     call_attention,
     scores_shape,
@@ -31,7 +32,6 @@ from keras_quasiattn.layers.transformer_block import (
 )
 
 Tensor = Any
-_MASKS = ("_mask", "_attention_mask")
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
@@ -101,11 +101,7 @@ class TransformerDecoder(TransformerBlock):
     Long Sequences", section 4.2.
     """
 
-    def build(
-        self,
-        decoder_shape: tuple[int | None, ...],
-        encoder_shape: tuple[int | None, ...] | None = None,
-    ) -> None:
+    def build(self, decoder_shape: Shape, encoder_shape: Shape | None = None) -> None:
         """Create the attentions with their norms, and the feed-forward network."""
         check_sequence(decoder_shape, "decoder")
         made = self._make_attention_sublayer("self_attention", decoder_shape, decoder_shape)
@@ -132,14 +128,8 @@ class TransformerDecoder(TransformerBlock):
         use_causal_mask: bool = True,
     ) -> Any:
         """Apply the block; see the class."""
-        pair_masks = self._check_call(
-            decoder,
-            encoder,
-            decoder_mask,
-            encoder_mask,
-            decoder_attention_mask,
-            encoder_attention_mask,
-        )
+        given = (decoder_attention_mask, encoder_attention_mask)
+        pair_masks = self._check_call(decoder, encoder, (decoder_mask, encoder_mask), given)
         decoder_mask = sequence_mask(decoder_mask, "decoder_mask", decoder, reads_implicit=True)
         encoder_mask = as_boolean_mask(encoder_mask, "encoder_mask")
         # These new tensors carry no implicit masks: the attentions use only those passed below.
@@ -190,11 +180,8 @@ class TransformerDecoder(TransformerBlock):
         encoder_mask = sequence_mask(encoder_mask, "encoder_mask", encoder)
         if encoder is not None:
             batch_size = ops.shape(encoder)[0]
-        elif batch_size is None:
-            raise ValueError(
-                "`batch_size` must be given for a block without an encoder. "
-                "Received: batch_size=None"
-            )
+        expected = "given for a block without an encoder"
+        check(batch_size is not None, batch_size, "batch_size", expected)
         width = self.self_attention_norm.gamma.shape[0]
         queries = ops.zeros((batch_size, length, width), dtype=self.compute_dtype)
         cache = {"self_attention": start_attention_cache(self.self_attention, queries)}
@@ -267,11 +254,9 @@ class TransformerDecoder(TransformerBlock):
             given = [name for name, mask in masks.items() if mask is not None]
             if given:
                 raise ValueError(f"`{given[0]}` needs `encoder`. Received: encoder=None")
-            if self.built and self._has_cross_attention:
-                raise ValueError(
-                    "`encoder` must be given, because the block was built with one. "
-                    "Received: encoder=None"
-                )
+            needed = self.built and self._has_cross_attention
+            expected = "given, because the block was built with one"
+            check(not needed, encoder, "encoder", expected)
         elif self.built and not self._has_cross_attention:
             raise ValueError(
                 "`encoder` must be None, because the block was built without one. "
@@ -279,35 +264,29 @@ class TransformerDecoder(TransformerBlock):
             )
 
     def _check_call(
-        self,
-        decoder: Tensor,
-        encoder: Tensor | None,
-        decoder_mask: Any,
-        encoder_mask: Any,
-        decoder_attention_mask: Any,
-        encoder_attention_mask: Any,
-    ) -> tuple[Tensor | None, Tensor | None]:
+        self, decoder: Tensor, encoder: Tensor | None, masks: Sequence[Any], pairs: Sequence[Any]
+    ) -> list[Mask]:
         """Return both attention masks as boolean tensors; raise a `ValueError` for conflicts."""
-        self._check_encoder(
-            encoder, encoder_mask=encoder_mask, encoder_attention_mask=encoder_attention_mask
-        )
-        sides = [("decoder", decoder, decoder_mask, decoder_attention_mask, "self_attention")]
-        if encoder is not None:
-            across = (encoder, encoder_mask, encoder_attention_mask, "cross_attention")
-            sides.append(("encoder", *across))
-        for name, x, mask, pairs, attention in sides:
-            check_sequence_mask(mask, f"{name}_mask", x, f"`{name}_attention_mask`")
-            shape = scores_shape(getattr(self, attention, None), decoder, x)
-            check_attention_mask(pairs, f"{name}_attention_mask", shape, f"`{name}_mask`")
-        of_decoder = as_boolean_mask(decoder_attention_mask, "decoder_attention_mask")
-        return of_decoder, as_boolean_mask(encoder_attention_mask, "encoder_attention_mask")
+        self._check_encoder(encoder, encoder_mask=masks[1], encoder_attention_mask=pairs[1])
+        names, layers = ("decoder", "encoder"), ("self_attention", "cross_attention")
+        found = []
+        for name, x, mask, pair, layer in zip(
+            names, (decoder, encoder), masks, pairs, layers, strict=True
+        ):
+            if x is not None:
+                check_sequence_mask(mask, f"{name}_mask", x, f"`{name}_attention_mask`")
+                shape = scores_shape(getattr(self, layer, None), decoder, x)
+                check_attention_mask(pair, f"{name}_attention_mask", shape, f"`{name}_mask`")
+            found.append(as_boolean_mask(pair, f"{name}_attention_mask"))
+        return found
 
     def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
         """Return the symbolic output (B, T, D) and, if requested, scores (B, N, T, T or S)."""
         given = call_arguments(self, args, kwargs)
         decoder, encoder = given["decoder"], given["encoder"]
-        masks = [given[f"{side}{kind}"] for kind in _MASKS for side in ("decoder", "encoder")]
-        self._check_call(decoder, encoder, *masks)
+        masks = (given["decoder_mask"], given["encoder_mask"])
+        pairs = (given["decoder_attention_mask"], given["encoder_attention_mask"])
+        self._check_call(decoder, encoder, masks, pairs)
         output = keras.KerasTensor(tuple(decoder.shape), dtype=self.compute_dtype)
         if not given["return_attention_scores"]:
             return output

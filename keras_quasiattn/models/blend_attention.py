@@ -63,11 +63,8 @@ class BlendAttention(keras.callbacks.Callback):
                 f"Received: {self.model.name!r}, which has no such attention"
             )
         steps = self.params.get("steps")
-        if self.updates is None and steps is None:
-            raise ValueError(
-                "`updates` must be given where the number of batches of an epoch is not known. "
-                "Received: updates=None"
-            )
+        expected = "given where the number of batches of an epoch is not known"
+        check(self.updates or steps is not None, self.updates, "updates", expected)
         self._total = self.updates or max(1, round(self.share * steps * self.params["epochs"]))
         self._move(min(float(ops.convert_to_numpy(one.amount)) for one in self._starts))
         self._seen = round(self._amount * self._total)  # for epochs of unknown length
@@ -80,17 +77,13 @@ class BlendAttention(keras.callbacks.Callback):
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Move all shares, and recompile the step once they reach 1."""
         self._seen = self._before + batch + 1
-        if not self._is_over:
+        if not all(one.is_finished for one in self._starts):
             self._move(min(1.0, self._seen / self._total))
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Add s to the logs, which all callbacks share."""
         if logs is not None:
             logs["blend"] = self._amount
-
-    @property
-    def _is_over(self) -> bool:
-        return all(one.is_finished for one in self._starts)
 
     def _move(self, amount: float) -> None:
         model = self.model  # on JAX, this gives the weights their values

@@ -96,8 +96,7 @@ def sampling_search(
     """
     fits = is_number(temperature) and 0 < temperature < math.inf
     check(fits, temperature, "temperature", "a finite number above 0")
-    if top_k is not None:
-        check_positive_integer(top_k, "top_k")
+    check_positive_integer(top_k, "top_k", optional=True)
     fits = top_p is None or (is_number(top_p) and 0 < top_p <= 1)
     check(fits, top_p, "top_p", "None or a number above 0, at most 1")
     if isinstance(seed, keras.random.SeedGenerator):

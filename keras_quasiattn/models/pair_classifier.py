@@ -182,16 +182,14 @@ class PairNetwork(QuantizedParts, keras.layers.Layer):
         self.supports_masking = True
         self.num_classes = check_positive_integer(num_classes, "num_classes")
         self.units = check_positive_integer(units, "units")
-        if projection_dim is not None:
-            check_positive_integer(projection_dim, "projection_dim")
+        check_positive_integer(projection_dim, "projection_dim", optional=True)
         if intra_options and not intra_attention:
             raise ValueError(
                 "`intra_options` need `intra_attention=True`. "
                 f"Received: intra_options={intra_options}, intra_attention={intra_attention}"
             )
         check_rate(attention_dropout, "attention_dropout")
-        check_choice(comparison, COMPARISONS, "comparison")
-        self.comparison = comparison
+        self.comparison = check_choice(comparison, COMPARISONS, "comparison")
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         sizes: dict[str, Any] = {"units": units, "num_layers": num_layers, "dropout": dropout}
         chosen = {

@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_quasiattn.core.arguments import check, check_positive_integer
 from keras_quasiattn.core.configured import ConfiguredLayer, QuantizedParts
-from keras_quasiattn.core.masks import largest, zero_masked, zero_padding
+from keras_quasiattn.core.masks import LOWEST, largest, zero_masked, zero_padding
 from keras_quasiattn.layers.recurrence import (
     OrthogonalInitializer,
     bidirectional,
@@ -185,7 +185,7 @@ def best_spans(start: Tensor, end: Tensor, longest: int = 16) -> tuple[Tensor, T
     # (P, longest): the positions where a span from each start may end.
     starts = ops.arange(ops.shape(start)[1], dtype="int32")
     positions = starts[:, None] + ops.arange(longest, dtype="int32")
-    lowest = -3.4e38 / 4  # a quarter of the float32 range: sums with it are finite
+    lowest = LOWEST / 4  # sums with it are finite
     padded = ops.pad(end, ((0, 0), (0, longest - 1)), constant_values=lowest)
     ends = ops.take(padded, positions, axis=1)  # (B, P, longest)
     totals = start + largest(ends, -1, lowest)  # (B, P)

@@ -120,7 +120,7 @@ def swap_attention(
     _build_alike(model, copy)
     pairs = list(_pairs(model, copy))
     kept = [one for layer in _layers(copy) for one in _kept(layer, swap)]
-    if not any(map(_is_new, pairs)):
+    if not any(_differ(pair) or isinstance(pair[1], HookedLayer) for pair in pairs):
         inside = [one for layer in found for one in layer._flatten_layers()]
         same = [one.name for one in inside if type(one) is ATTENTIONS[attention]]
         if same:
@@ -214,11 +214,6 @@ def _inside(layer: keras.Layer) -> list[keras.Layer]:
     inside = layer._flatten_layers(include_self=False, recursive=False)
     heads = layer.heads if isinstance(layer, HookedLayer) else None
     return [one for one in inside if one is not heads]
-
-
-def _is_new(pair: tuple[keras.Layer, keras.Layer]) -> bool:
-    """Return whether the second layer computes another attention than the first."""
-    return _differ(pair) or isinstance(pair[1], HookedLayer)
 
 
 def _differ(pair: tuple[keras.Layer, keras.Layer]) -> bool:

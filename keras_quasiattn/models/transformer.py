@@ -163,10 +163,6 @@ def _blocks(
     ]
 
 
-def _norm(make: Callable[..., Any], name: str) -> LayerNormalization:
-    return make(LayerNormalization, name, epsilon=1e-6)
-
-
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class Transformer(_Decoder):
     """Encode a source sequence, and predict each target token from the previous ones.
@@ -259,8 +255,8 @@ class Transformer(_Decoder):
             **_input_layers(make, given),
             "encoder_blocks": _blocks(make, TransformerEncoder, "encoder_block", copies, given),
             "decoder_blocks": _blocks(make, TransformerDecoder, "decoder_block", copies, given),
-            "encoder_norm": _norm(make, "encoder_norm"),
-            "decoder_norm": _norm(make, "decoder_norm"),
+            "encoder_norm": make(LayerNormalization, "encoder_norm", epsilon=1e-6),
+            "decoder_norm": make(LayerNormalization, "decoder_norm", epsilon=1e-6),
         }
         for side in ("encoder", "decoder"):
             if universal:
@@ -397,7 +393,7 @@ class CausalTransformer(_Decoder):
         make = self._begin(locals(), positive=("num_layers", "hidden_dim"), rates=("dropout",))
         given, options = self._arguments, {"normalize_first": normalize_first}
         blocks = _blocks(make, TransformerDecoder, "decoder_block", num_layers, given, **options)
-        norm = _norm(make, "decoder_norm") if normalize_first else None
+        norm = make(LayerNormalization, "decoder_norm", epsilon=1e-6) if normalize_first else None
         self._hold(**_input_layers(make, given), decoder_blocks=blocks, decoder_norm=norm)
         self.num_layers = num_layers
         ids = keras.Input((None,), dtype="int32", name="ids")
@@ -530,8 +526,8 @@ class TransformerClassifier(FunctionalModel):
         kind, name = TransformerEncoder, "encoder_block"
         for block in _blocks(make, kind, name, num_layers, self._arguments):
             x = block(x, mask=mask)
-        # (B, T, hidden_dim) to (B, hidden_dim)
-        x = make(MaskedPooling, "pooling")(_norm(make, "encoder_norm")(x), mask=mask)
+        x = make(LayerNormalization, "encoder_norm", epsilon=1e-6)(x)
+        x = make(MaskedPooling, "pooling")(x, mask=mask)  # (B, T, hidden_dim) to (B, hidden_dim)
         self._end(ids, make(keras.layers.Dense, "logits", num_classes, dtype="float32")(x), kwargs)
 
     def explain(self, ids: Tensor) -> dict[str, Tensor]:

@@ -10,6 +10,7 @@ from tools import CODA_IMPLEMENTATIONS, long_except, normal, only_on, reloaded
 
 from keras_quasiattn import layers, ops
 from keras_quasiattn.attention.coda import choice
+from keras_quasiattn.attention.coda.composition import Composition, Pairs
 from keras_quasiattn.core.tensors import training_call
 
 compiled = pytest.mark.skipif(
@@ -25,9 +26,8 @@ LENGTH = 70  # above the few pairs for which "auto" takes the definition
 def chosen(target, source, *, training=True, alpha=1.0, beta=1.0):
     query, key = (keras.KerasTensor((64, length, 8)) for length in (target, source))
     with training_call(training):
-        return choice.compute_by_choice(
-            lambda name: name, "auto", query, key, alpha=alpha, beta=beta
-        )
+        pairs = Pairs(query, key, query, key, Composition(), alpha, beta)
+        return choice.compute_by_choice(lambda name: name, "auto", pairs)
 
 
 def kinds(function):

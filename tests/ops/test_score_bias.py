@@ -10,6 +10,7 @@ from weight_laws import WeightLaws
 
 from keras_quasiattn import layers, ops
 from keras_quasiattn.attention.coda import choice
+from keras_quasiattn.attention.coda.composition import Composition, Pairs
 from keras_quasiattn.core.tensors import training_call
 from keras_quasiattn.core.tiling import KEYS_PER_TILE
 
@@ -107,10 +108,10 @@ def test_a_bias_of_half_precision_is_added_in_float32(op, truth):
 
 def test_auto_takes_another_implementation_than_compiled_loops():
     query = keras.KerasTensor((64, 70, 8))
-    options = {"alpha": 1.0, "beta": 1.0, "has_bias": True}
+    pairs = Pairs(query, query, query, query, Composition(), bias=np.zeros((70, 70)))
     with training_call(True):
-        taken = choice.compute_by_choice(lambda name: name, "auto", query, query, **options)
+        taken = choice.compute_by_choice(lambda name: name, "auto", pairs)
     assert taken == "blockwise"
     if "compiled" in CODA_IMPLEMENTATIONS:
         with pytest.raises(ValueError, match="implementation='compiled'` cannot add a `bias`"):
-            choice.compute_by_choice(lambda name: name, "compiled", query, query, **options)
+            choice.compute_by_choice(lambda name: name, "compiled", pairs)

@@ -22,16 +22,15 @@ from keras_quasiattn.attention.coda.choice import CODA_IMPLEMENTATIONS, compute_
 from keras_quasiattn.attention.coda.composition import Composition, Pairs
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.core import recording
+from keras_quasiattn.core.arguments import check
 from keras_quasiattn.core.masks import Mask, as_boolean_mask, causal_mask, combine_masks, sides
 from keras_quasiattn.core.randomness import drop_weights
 from keras_quasiattn.core.score_bias import as_score_bias, check_not_low, with_hidden_pairs
 from keras_quasiattn.core.tensors import (
-    as_floats,
     check_broadcast,
     check_choice,
-    check_dropout,
     check_features,
-    check_lengths,
+    checked_inputs,
     training_call,
     weighted_sum,
 )
@@ -135,10 +134,7 @@ def coda_attention(
     Source: Tay et al. 2019, "Compositional De-Attention Networks", eqs. 1–7 and 10.
     """
     composition = Composition(similarity, gate, gate_range, center_similarity)
-    query, key, value = map(as_floats, (query, key, value))
-    check_features(query, key, "query", "key")
-    check_lengths(key, value)
-    check_dropout(dropout, dropout_seed)
+    query, key, value = checked_inputs(query, key, value, dropout, dropout_seed)
     shape = _scores_shape(query, key, alpha=alpha, beta=beta)
     mask = as_boolean_mask(mask, "mask", shape)
     if bias is not None:
@@ -305,16 +301,8 @@ def _sums(
 
     values = [x for x in (value, other_value) if x is not None]
     widths = [x.shape[-1] for x in values]
-    return compute_by_choice(
-        compute,
-        implementation,
-        pairs.query,
-        pairs.key,
-        alpha=pairs.alpha,
-        beta=pairs.beta,
-        has_bias=pairs.bias is not None,
-        value_features=sum(width for width in widths if isinstance(width, int)),
-    )
+    features = sum(width for width in widths if isinstance(width, int))
+    return compute_by_choice(compute, implementation, pairs, features)
 
 
 @dataclasses.dataclass
@@ -403,11 +391,8 @@ class CoDAOptions(Attention):
 
     def pair(self, a: Tensor, b: Tensor, mask_a: Mask, mask_b: Mask, **options: Any) -> Any:
         """Call `ops.coda_pair`: one weight matrix serves both directions."""
-        if self.center_per_query:
-            raise ValueError(
-                "`center_per_query` must be False where one weight matrix serves both directions. "
-                "Received: center_per_query=True"
-            )
+        expected = "False where one weight matrix serves both directions"
+        check(not self.center_per_query, self.center_per_query, "center_per_query", expected)
         learned = options.pop("learned")
         with self._calibrating(learned):
             return coda_pair(a, b, mask_a, mask_b, **self._matrix(learned), **options)

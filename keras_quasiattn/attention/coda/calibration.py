@@ -12,6 +12,7 @@ from keras import ops
 from keras_quasiattn.core.arguments import check_layer
 from keras_quasiattn.core.backend import functions_untraced
 from keras_quasiattn.core.recording import recording
+from keras_quasiattn.core.tensors import holding
 
 Tensor = Any
 # (q·kᵀ, L1 distances, mask) → α and β
@@ -60,12 +61,9 @@ def calibrate_attention(layer: keras.Layer, *args: Any, **kwargs: Any) -> None:
     for one in keras.tree.flatten((args, kwargs)):
         if isinstance(one, keras.KerasTensor):
             raise ValueError(f"{_NO_NUMBERS} Received: {one}")
-    token = _active.set(True)
-    try:
-        with recording(), functions_untraced():  # so that whole matrices are computed
-            layer(*args, **{"training": False, **kwargs})
-    finally:
-        _active.reset(token)
+    # Recording, so that whole matrices are computed.
+    with holding(_active, True), recording(), functions_untraced():
+        layer(*args, **{"training": False, **kwargs})
 
 
 def can_be_calibrated(layer: keras.Layer) -> bool:
@@ -105,11 +103,8 @@ def calibrating(
             scales[name].assign(scale)
         return factors()
 
-    token = observe.set(set_scales)
-    try:
+    with holding(observe, set_scales):
         yield
-    finally:
-        observe.reset(token)
 
 
 def is_calibrating() -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from keras_quasiattn.attention import by_rows
+from keras_quasiattn.attention.coda.composition import Pairs
 from keras_quasiattn.core.backend import (
     keeps_loops,
     obstacle_to_loops,
@@ -13,8 +14,6 @@ from keras_quasiattn.core.backend import (
 from keras_quasiattn.core.compiled.choice import INSTALLED, by_amount
 from keras_quasiattn.core.tensors import check_choice, in_training_call
 from keras_quasiattn.core.tiling import sizes_are_symbolic
-
-Tensor = Any
 
 CODA_IMPLEMENTATIONS = ("auto", "reference", "blockwise", "compiled")
 
@@ -27,17 +26,9 @@ _OTHERS = "Use 'auto' or 'blockwise'."
 
 
 def compute_by_choice(
-    compute: Callable[[str], Any],
-    implementation: str,
-    query: Tensor,
-    key: Tensor,
-    *,
-    alpha: float | Tensor,
-    beta: float | Tensor,
-    has_bias: bool = False,
-    value_features: int = 0,
+    compute: Callable[[str], Any], implementation: str, pairs: Pairs, value_features: int = 0
 ) -> Any:
-    """Call `compute` with the name of an implementation; "auto" chooses one.
+    """Call `compute` with the name of an implementation; "auto" chooses one for these pairs.
 
     In a TensorFlow graph with unknown sizes, "auto" chooses when the graph runs; under XLA or while
     recording, it takes the implementation for many pairs. `value_features` is the number of
@@ -45,10 +36,8 @@ def compute_by_choice(
     `ValueError`.
     """
     check_choice(implementation, CODA_IMPLEMENTATIONS, "implementation")
-    shapes = (tuple(getattr(factor, "shape", ())) for factor in (alpha, beta))
-    along_keys = any(shape[-1:] not in ((), (1,)) for shape in shapes)
-    of_query = query.shape[-1] if isinstance(query.shape[-1], int) else 0
-    obstacle = _obstacle(query, of_query + value_features, along_keys, has_bias)
+    query, key = pairs.query, pairs.key
+    obstacle = _obstacle(pairs, value_features)
     if implementation == "compiled" and obstacle:
         raise ValueError(f"`implementation='compiled'` {obstacle}")
     if implementation != "auto":
@@ -70,13 +59,16 @@ def compute_by_choice(
     return by_amount(axes, limit, lambda: compute("reference"), lambda: compute(for_many))
 
 
-def _obstacle(query: Tensor, features: int, factors_along_keys: bool, has_bias: bool) -> str | None:
+def _obstacle(pairs: Pairs, value_features: int) -> str | None:
     """Return why compiled loops cannot run here, to complete an error message; None if they can."""
-    if factors_along_keys:
+    query = pairs.query
+    shapes = (tuple(getattr(factor, "shape", ())) for factor in (pairs.alpha, pairs.beta))
+    if any(shape[-1:] not in ((), (1,)) for shape in shapes):
         return f"needs `alpha` and `beta` with last dimension 1 (the same for all keys). {_OTHERS}"
-    if has_bias:
+    if pairs.bias is not None:
         return f"cannot add a `bias`; its loops compute E of `query` and `key` alone. {_OTHERS}"
-    obstacle = obstacle_to_loops(query, features)
+    of_query = query.shape[-1] if isinstance(query.shape[-1], int) else 0
+    obstacle = obstacle_to_loops(query, of_query + value_features)
     if obstacle:
         return f"{obstacle}. {_OTHERS}"
     if on_accelerator(query) and "triton" not in INSTALLED:

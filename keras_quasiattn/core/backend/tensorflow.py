@@ -202,16 +202,13 @@ def map_tiles(
     function: Callable[..., Tensor], count: Any, tiles: dict[str, Tensor], shared: dict[str, Tensor]
 ) -> Tensor:
     """Map a function over tiles, one at a time; the backward pass recomputes each."""
-    names = (*tiles, *shared)
+    names, split = (*tiles, *shared), len(tiles)  # the first tensors are tiled
 
     def of_tile(index: Tensor, *given: Tensor) -> Tensor:
         return function(index, **dict(zip(names, given, strict=True)))
 
     def parts(index: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
-        return [
-            tf.gather(x, index) if name in tiles else x
-            for name, x in zip(names, tensors, strict=True)
-        ]
+        return [*[tf.gather(x, index) for x in tensors[:split]], *tensors[split:]]
 
     @tf.custom_gradient
     def mapped(*tensors: Tensor) -> Any:
@@ -228,28 +225,17 @@ def map_tiles(
                 with tf.GradientTape() as tape:
                     tape.watch(given)
                     output = of_tile(index, *given)
-                found = tape.gradient(
-                    output,
-                    given,
-                    output_gradients=tf.gather(upstream, index),
-                    unconnected_gradients="zero",
-                )
-                return index + 1, [
-                    total.write(index, one) if name in tiles else total + one
-                    for name, total, one in zip(names, totals, found, strict=True)
-                ]
+                found = tape.gradient(output, given, tf.gather(upstream, index), "zero")
+                pairs = list(zip(totals, found, strict=True))
+                written = [total.write(index, one) for total, one in pairs[:split]]
+                return index + 1, [*written, *[total + one for total, one in pairs[split:]]]
 
-            start = [
-                tf.TensorArray(x.dtype, size=count) if name in tiles else tf.zeros_like(x)
-                for name, x in zip(names, tensors, strict=True)
-            ]
+            start = [tf.TensorArray(x.dtype, size=count) for x in tensors[:split]]
+            start += [tf.zeros_like(x) for x in tensors[split:]]
             _, totals = tf.while_loop(
                 lambda index, _: index < count, add, (0, start), parallel_iterations=1
             )
-            return [
-                total.stack() if name in tiles else total
-                for name, total in zip(names, totals, strict=True)
-            ]
+            return [*[total.stack() for total in totals[:split]], *totals[split:]]
 
         return outputs, gradient
 
