@@ -17,10 +17,10 @@ import torch
 from benchmarks import report
 from benchmarks.measure import machine, write_json
 from keras_quasiattn.attention.coda.compiled import torch_gpu
-from keras_quasiattn.attention.coda.compiled.call import Settings
+from keras_quasiattn.attention.coda.compiled.call import CodaCall
 
 HEADS, LENGTH, FEATURES = 32, 2048, 64
-SETTINGS = Settings("tanh", "sigmoid", 2, False, 0.0, True)
+CALL = CodaCall((), "tanh", "sigmoid", 2, False, 0.0, True)
 
 
 def milliseconds(call: Any, repeats: int = 7) -> float:
@@ -48,14 +48,12 @@ def measured(own: int, tile: int, precision: str) -> dict[str, Any]:
     tensors = {"query": query, "key": key, "value": value, "alpha": factor, "beta": factor}
     row = {"own": own, "tile": tile, "precision": precision}
     try:
-        problem = torch_gpu.Problem(SETTINGS, tensors)
+        problem = torch_gpu.Problem(CALL, tensors)
         calls = {
-            "forward": lambda: torch_gpu.forward(SETTINGS, tensors),
+            "forward": lambda: torch_gpu.forward(CALL, tensors),
             "query": lambda: problem.gradients("query", slopes, value, None),
             "key": lambda: problem.gradients("key", value, slopes, slopes),
-            "both": lambda: torch_gpu.backward(
-                SETTINGS, torch_gpu.forward(SETTINGS, tensors), tensors
-            ),
+            "both": lambda: torch_gpu.backward(CALL, torch_gpu.forward(CALL, tensors), tensors),
         }
         return row | {name: milliseconds(call) for name, call in calls.items()}
     except Exception as error:  # too much shared memory, say: another choice may do

@@ -12,10 +12,10 @@ from keras import ops
 from keras_quasiattn.attention.base import ScoreAttention, dot_product_attention, register_attention
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.core.backend import maximum
-from keras_quasiattn.core.compiled.arrays import Array, Arrays, empty, read_only
+from keras_quasiattn.core.compiled.arrays import Array, Arrays, read_only
 from keras_quasiattn.core.compiled.call import Call, Shape, named
 from keras_quasiattn.core.compiled.choice import by_amount, loops_may_run
-from keras_quasiattn.core.compiled.threads import Spread, over_cores
+from keras_quasiattn.core.compiled.threads import Spread
 from keras_quasiattn.core.masks import Mask, as_boolean_mask, largest, zero_masked
 from keras_quasiattn.core.tensors import are_few, as_dtype, compute_dtype
 
@@ -228,23 +228,15 @@ class SparseCall(Call):
         """Return the shape of the scores."""
         return [tuple(shapes[0])]
 
-    def forward(
-        self, arrays: Arrays, out: Arrays | None = None, spread: Spread = over_cores
-    ) -> Arrays:
-        """Return the weights."""
-        return self._run(arrays, np.zeros((0, 0, 0), arrays[0].dtype), out, spread)
+    def forward(self, arrays: Arrays, out: Arrays, spread: Spread) -> None:
+        """Write the weights to `out`."""
+        self._run(arrays, np.zeros((0, 0, 0), arrays[0].dtype), out, spread)
 
-    def backward(
-        self,
-        upstreams: Arrays,
-        arrays: Arrays,
-        out: Arrays | None = None,
-        spread: Spread = over_cores,
-    ) -> Arrays:
-        """Return the gradient of the scores."""
-        return self._run(arrays, upstreams[0], out, spread)
+    def backward(self, upstreams: Arrays, arrays: Arrays, out: Arrays, spread: Spread) -> None:
+        """Write the gradient of the scores to `out`."""
+        self._run(arrays, upstreams[0], out, spread)
 
-    def _run(self, arrays: Arrays, upstream: Array, out: Arrays | None, spread: Spread) -> Arrays:
+    def _run(self, arrays: Arrays, upstream: Array, out: Arrays, spread: Spread) -> None:
         from keras_quasiattn.attention import sparse_loops
 
         loop: Any = sparse_loops.write_rows  # compiled functions are untyped
@@ -256,16 +248,14 @@ class SparseCall(Call):
             target = 1 if mask.shape[1] == 1 else scores.shape[1]
             mask = np.broadcast_to(mask, (mask.shape[0], target, scores.shape[2]))
         power = scores.dtype.type(1 / (self.alpha - 1))
-        found = out or empty([scores.shape], scores.dtype)
         steps = 0 if self.alpha <= 2 else BISECTIONS[scores.dtype.name]
         seen = read_only(mask).view(np.uint8)
         fixed = (read_only(scores), seen, read_only(index), power, steps)
 
         def share(first: int, count: int) -> None:
-            loop(first, count, *fixed, read_only(upstream), found[0])
+            loop(first, count, *fixed, read_only(upstream), out[0])
 
         spread(share, scores.shape[0] * scores.shape[1])
-        return found
 
     def with_tensors(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
         """Return the weights by operations on tensors."""

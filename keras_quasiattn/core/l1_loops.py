@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from keras_quasiattn.core.compiled.arrays import Array, Arrays, empty, read_only, whole
+from keras_quasiattn.core.compiled.arrays import Array, Arrays, read_only, whole
 from keras_quasiattn.core.compiled.call import Call, Shape, Tensor
 from keras_quasiattn.core.compiled.elementary import LOOP
-from keras_quasiattn.core.compiled.threads import Spread, over_cores
+from keras_quasiattn.core.compiled.threads import Spread
 from keras_quasiattn.core.compiled.vectors import LANES, ROWS, add_signs, distances, load
 from keras_quasiattn.core.l1 import blockwise_distances
 
@@ -104,10 +104,8 @@ class DistanceCall(Call):
         """Return (B, T, S)."""
         return [(*shapes[0][:2], shapes[1][1])]
 
-    def forward(
-        self, arrays: Arrays, out: Arrays | None = None, spread: Spread = over_cores
-    ) -> Arrays:
-        """Return Σ_f weights[f] · |x[t, f] − y[s, f]|."""
+    def forward(self, arrays: Arrays, out: Arrays, spread: Spread) -> None:
+        """Write Σ_f weights[f] · |x[t, f] − y[s, f]| to `out`."""
         x, y, weights = arrays
         (batch, target, features), source = x.shape, y.shape[1]
         rows = np.zeros((batch, features, whole(target, ROWS)), x.dtype)
@@ -115,23 +113,15 @@ class DistanceCall(Call):
         shift, positive = read_only(_shift(y)), np.zeros(batch, np.int64)
         for side, scaled in ((x, rows), (y, columns)):
             _LOOPS[0](read_only(side), read_only(weights), shift, scaled, positive)
-        found = out or empty([(batch, target, source)], x.dtype)
 
         def share(first: int, count: int) -> None:
             sums = np.zeros((2, ROWS, _COLUMNS), x.dtype)
-            _LOOPS[1](rows, columns, positive, first, count, sums, found[0])
+            _LOOPS[1](rows, columns, positive, first, count, sums, out[0])
 
         spread(share, batch * rows.shape[2] // ROWS)
-        return found
 
-    def backward(
-        self,
-        upstreams: Arrays,
-        arrays: Arrays,
-        out: Arrays | None = None,
-        spread: Spread = over_cores,
-    ) -> Arrays:
-        """Return the gradients of x, y and the weights.
+    def backward(self, upstreams: Arrays, arrays: Arrays, out: Arrays, spread: Spread) -> None:
+        """Write the gradients of x, y and the weights to `out`.
 
         The weights' gradient follows from the others:
         Σ_ts g·|x − y| = Σ_t x·(Σ_s g·sign(x − y)) + Σ_s y·(Σ_t g·sign(y − x)).
@@ -153,10 +143,8 @@ class DistanceCall(Call):
         shift = _shift(y)
         of_weights = ((x - shift) * of_x).sum(1, keepdims=True)
         of_weights += ((y - shift) * of_y).sum(1, keepdims=True)
-        found = out or empty([one.shape for one in arrays], x.dtype)
-        for target, one in zip(found, (of_x * weights, of_y * weights, of_weights), strict=True):
+        for target, one in zip(out, (of_x * weights, of_y * weights, of_weights), strict=True):
             target[...] = one
-        return found
 
     def with_tensors(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
         """Return the distances by operations on tensors."""

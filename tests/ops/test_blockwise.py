@@ -332,3 +332,10 @@ def test_a_single_problem_needs_no_batch_axis(implementation):
     assert ops.coda_attention(*inputs, implementation=implementation).shape == (9, 3)
     a, b = ops.coda_pair(inputs[0], inputs[1], implementation=implementation)
     assert (a.shape, b.shape) == ((9, 5), (35, 5))
+
+
+@pytest.mark.parametrize("implementation", FAST)
+def test_compiled_loops_left_out_the_sum_of_other_values_without_features(implementation):
+    a, b = normals(2, 9, 5), normals(2, 7, 5, seed=1)
+    outputs = ops.coda_pair(a, b, value_a=a[..., :0], implementation=implementation)
+    assert [tuple(output.shape) for output in outputs] == [(2, 9, 5), (2, 7, 0)]

@@ -57,7 +57,7 @@ def test_the_operators_keep_the_rules_of_pytorch():
     query, key = normals(2, 9, 4), normals(2, 11, 4)
     alpha = torch.ones(2, 9, 1)
     names = ("query", "key", "value", "alpha", "beta")
-    call = written(CodaCall(("tanh", "sigmoid", 2, False, 0.0, True), names, (), False))
+    call = written(CodaCall(names, "tanh", "sigmoid", 2, False, 0.0, True))
     tensors = [query, key, key + 1, alpha, alpha]
     torch.library.opcheck(operators._forward, (tensors, call))
     torch.library.opcheck(operators._backward, ([normals(2, 9, 4)], tensors, call))

@@ -173,8 +173,8 @@ def test_a_gradient_depended_on_which_thread_ended_first():
     scales = np.exp(10 * normals(1, 24, 1, seed=3))  # so that the order of a sum changes it
     found = []
     for order in ([0, 1, 2], [1, 2, 0], [2, 0, 1]):
-        given = [upstream * scales], [x, y, np.ones((1, 1, 8))]
-        gradients = DistanceCall().backward(
+        given = [x, y, np.ones((1, 1, 8))], [upstream * scales]
+        gradients = DistanceCall().run(
             *given, spread=lambda share, most, order=order: [share(n, 3) for n in order]
         )
         found.append(gradients[1])

@@ -57,23 +57,23 @@ def check(device, options, given, hidden):
     import torch
 
     from keras_quasiattn.attention.coda.compiled import torch_gpu
-    from keras_quasiattn.attention.coda.compiled.call import CodaCall, Settings
+    from keras_quasiattn.attention.coda.compiled.call import CodaCall
 
-    settings, names = Settings(*options), tuple(given)
-    exact = CodaCall(settings, names, tuple(hidden), False)
+    names = tuple(given)
+    exact = CodaCall(names, *options, masks=tuple(hidden))
     every = [*given.values(), *hidden.values()]
-    outputs = exact.forward(every)
+    outputs = exact.run(every)
     random = np.random.default_rng(2)
     upstreams = [random.normal(size=output.shape) for output in outputs]
-    expected = [*outputs, *exact.backward(upstreams, every)]
+    expected = [*outputs, *exact.run(every, upstreams)]
 
     def tensor(x):
         low = x.astype("float32") if x.dtype == np.float64 else x
         return torch.from_numpy(np.ascontiguousarray(low)).to(device)
 
     tensors = {name: tensor(x) for name, x in {**given, **hidden}.items()}
-    found = torch_gpu.forward(settings, tensors)
-    gradients = torch_gpu.backward(settings, [tensor(x) for x in upstreams], tensors)
+    found = torch_gpu.forward(exact, tensors)
+    gradients = torch_gpu.backward(exact, [tensor(x) for x in upstreams], tensors)
     assert gradients.keys() == set(names)
     for name, x, y in zip(
         ("output", "other output")[: len(outputs)] + names,
@@ -155,7 +155,7 @@ def test_what_is_hidden_has_no_effect(device):
     import torch
 
     from keras_quasiattn.attention.coda.compiled import torch_gpu
-    from keras_quasiattn.attention.coda.compiled.call import Settings
+    from keras_quasiattn.attention.coda.compiled.call import CodaCall
 
     results = []
     for one in (given, clean):
@@ -163,9 +163,9 @@ def test_what_is_hidden_has_no_effect(device):
             name: torch.from_numpy(x.astype("float32") if x.dtype == float else x).to(device)
             for name, x in {**one, **hidden}.items()
         }
-        settings = Settings(*PLAIN, False, 0.0)
-        outputs = torch_gpu.forward(settings, tensors)
-        found = torch_gpu.backward(settings, outputs, tensors)
+        call = CodaCall(tuple(one), *PLAIN, False, 0.0)
+        outputs = torch_gpu.forward(call, tensors)
+        found = torch_gpu.backward(call, outputs, tensors)
         results.append([x.cpu().numpy() for x in (*outputs, *found.values())])
     for left, right in zip(*results, strict=True):
         np.testing.assert_array_equal(left, right)
@@ -179,7 +179,7 @@ def test_operators_have_the_same_results_on_both_devices(device):
     from keras_quasiattn.core.compiled.call import written
 
     given, hidden = arrays(2, 5, 7, others=3), masks("padding", 2, 5, 7)
-    call = written(CodaCall((*PLAIN, False, 0.0, False), tuple(given), tuple(hidden), False))
+    call = written(CodaCall(tuple(given), *PLAIN, False, 0.0, masks=tuple(hidden)))
     low = [torch.from_numpy(x.astype("float32")) for x in given.values()]
     low += [torch.from_numpy(np.broadcast_to(x, x.shape).copy()) for x in hidden.values()]
     there = [x.to(device) for x in low]

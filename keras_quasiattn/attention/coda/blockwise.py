@@ -14,12 +14,8 @@ from keras_quasiattn.attention.coda.tiles import TiledWeights, TileMasks, tiled_
 from keras_quasiattn.core.backend import loop
 from keras_quasiattn.core.masks import Mask, combine_masks, zero_padding
 from keras_quasiattn.core.randomness import dropout_keys
-from keras_quasiattn.core.tensors import as_dtype, compute_dtype
-from keras_quasiattn.core.tiling import (
-    broadcast_leading,
-    flatten_leading,
-    keys_per_tile,
-)
+from keras_quasiattn.core.tensors import as_dtype, compute_dtype, with_rank
+from keras_quasiattn.core.tiling import broadcast_leading, flatten_leading
 
 Tensor = Any
 
@@ -40,9 +36,8 @@ def blockwise_sums(
     """
     dtype = compute_dtype(pairs.query, pairs.key, pairs.distance_query, pairs.distance_key)
     target, source = ops.shape(pairs.query)[-2], ops.shape(pairs.key)[-2]
-    alpha = _at_least_matrix(as_dtype(pairs.alpha, dtype))
-    beta = _at_least_matrix(as_dtype(pairs.beta, dtype))
-    mask = None if pairs.mask is None else _at_least_matrix(pairs.mask)
+    alpha, beta = (with_rank(as_dtype(x, dtype), 2) for x in (pairs.alpha, pairs.beta))
+    mask = None if pairs.mask is None else with_rank(pairs.mask, 2)
     # (..., T, 1) and (..., 1, S).
     row_mask = None if pairs.row_mask is None else ops.expand_dims(pairs.row_mask, -1)
     key_mask = None if pairs.key_mask is None else ops.expand_dims(pairs.key_mask, -2)
@@ -93,16 +88,11 @@ def blockwise_sums(
     )
 
 
-def _at_least_matrix(x: Tensor) -> Tensor:
-    missing = (1,) * (2 - len(x.shape))
-    return ops.reshape(x, missing + tuple(ops.shape(x))) if missing else x
-
-
 def _tiled_bias(
     bias: Tensor, lead: tuple[Any, ...], target: Any, source: Any
 ) -> tuple[Tensor, tuple[Any, ...]]:
     """Return the bias as (L, T or 1, S or 1), and the leading lengths, kept at 1, that make L."""
-    bias = ops.reshape(bias, (1,) * (len(lead) + 2 - len(bias.shape)) + tuple(ops.shape(bias)))
+    bias = with_rank(bias, len(lead) + 2)
     pairs = zip(bias.shape, (*lead, target, source), strict=True)
     shape = tuple(1 if own == 1 else length for own, length in pairs)
     if not all(isinstance(length, int) for length in shape) or tuple(bias.shape) != shape:
@@ -127,15 +117,12 @@ def _masks(
         elif mask.shape[-1] == 1:
             row_mask = combine_masks(row_mask, mask)
         else:
-            # `TileMasks` needs the rank of (*lead, T, S): add leading axes of length 1.
-            missing = (1,) * (len(lead) + 2 - len(mask.shape))
-            full = ops.reshape(mask, missing + tuple(ops.shape(mask)))
+            full = with_rank(mask, len(lead) + 2)
             full = ops.broadcast_to(full, (*ops.shape(full)[:-2], target, source))
     return TileMasks(
         lead,
         target,
         source,
-        keys_per_tile(target, source),
         None if key_mask is None else flatten_leading(key_mask, lead, 1, source),
         None if row_mask is None else flatten_leading(row_mask, lead, target, 1),
         full,

@@ -18,6 +18,7 @@ from keras_quasiattn.core.tiling import (
     empty_tiles,
     flatten_leading,
     joined,
+    keys_per_tile,
     pad_axis,
     put,
     take,
@@ -32,21 +33,21 @@ Tensor = Any
 class TileMasks:
     """Masks of a (B, T, S) problem, each kept in its own shape and not broadcast to (B, T, S).
 
-    `lead` are the leading lengths, whose product is B, and `size` is the number of keys in a tile,
-    which may be a tensor. The masks are `key_mask` (B, 1, S), `row_mask` (B, T, 1), and `full_mask`
-    (..., T, S) with the rank of (*lead, T, S).
+    `lead` are the leading lengths, whose product is B. `size`, the number of keys in a tile, may be
+    a tensor. The masks are `key_mask` (B, 1, S), `row_mask` (B, T, 1), and `full_mask` (..., T, S)
+    with the rank of (*lead, T, S).
     """
 
     lead: tuple[Any, ...]
     target: Any
     source: Any
-    size: Any
     key_mask: Tensor | None = None
     row_mask: Tensor | None = None
     full_mask: Tensor | None = None
     is_causal: bool = False
 
     def __post_init__(self) -> None:
+        self.size = keys_per_tile(self.target, self.source)
         self.count = tile_count(self.source, self.size)
         self.padded_source = self.count * self.size
         real = self.key_mask
@@ -59,12 +60,10 @@ class TileMasks:
             real = ops.ones((1, 1, self.source), dtype="bool")
         real = pad_axis(real, 2, self.padded_source)
         # Keys that only fill the last tile are masked.
-        if self.key_mask is not None or not self._whole_tiles():
+        is_full = isinstance(self.source, int) and self.source == self.padded_source
+        if self.key_mask is not None or not is_full:
             self.key_mask = real
         self.real_keys = ops.transpose(real, (0, 2, 1))  # (B or 1, padded S, 1)
-
-    def _whole_tiles(self) -> bool:
-        return isinstance(self.source, int) and self.source == self.padded_source
 
     def tile(self, index: Any) -> Tensor | None:
         """Return the mask of tile `index`, which broadcasts to (B, T, size), or None."""

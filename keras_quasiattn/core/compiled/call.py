@@ -10,11 +10,9 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-import numpy as np
-
+from keras_quasiattn.core.compiled.arrays import Arrays, empty
 from keras_quasiattn.core.compiled.threads import Spread, over_cores
 
-Array = np.ndarray
 Tensor = Any
 Shape = Sequence[Any]
 
@@ -38,23 +36,32 @@ class Call:
         """Return the shapes of the outputs, from the shapes of the arrays with gradients."""
         raise NotImplementedError
 
-    def forward(
+    def run(
         self,
-        arrays: Sequence[Array],
-        out: Sequence[Array] | None = None,
+        arrays: Arrays,
+        upstreams: Arrays = (),
+        out: Arrays | None = None,
         spread: Spread = over_cores,
-    ) -> Sequence[Array]:
-        """Return the outputs, or write them to `out`."""
+    ) -> Arrays:
+        """Return the outputs or, from their gradients, a gradient for each of `names`.
+
+        They are written to `out`, if it is given. `spread` runs shares of the loops on threads.
+        """
+        if out is None:
+            shapes = [x.shape for x in arrays[: len(self.names)]]
+            out = empty(shapes if upstreams else self.output_shapes(shapes), arrays[0].dtype)
+        if upstreams:
+            self.backward(upstreams, arrays, out, spread)
+        else:
+            self.forward(arrays, out, spread)
+        return out
+
+    def forward(self, arrays: Arrays, out: Arrays, spread: Spread) -> None:
+        """Write the outputs to `out`."""
         raise NotImplementedError
 
-    def backward(
-        self,
-        upstreams: Sequence[Array],
-        arrays: Sequence[Array],
-        out: Sequence[Array] | None = None,
-        spread: Spread = over_cores,
-    ) -> Sequence[Array]:
-        """Return a gradient for each of `names` from the outputs' gradients, or write to `out`."""
+    def backward(self, upstreams: Arrays, arrays: Arrays, out: Arrays, spread: Spread) -> None:
+        """Write a gradient for each of `names` to `out`."""
         raise NotImplementedError
 
     def with_tensors(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:

@@ -7,7 +7,8 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.eager import forwardprop_util
 
-from keras_quasiattn.core.compiled.call import Array, Call
+from keras_quasiattn.core.compiled.arrays import Array
+from keras_quasiattn.core.compiled.call import Call
 
 Tensor = Any
 
@@ -26,7 +27,7 @@ def outputs(call: Call, tensors: list[Tensor], masks: list[Tensor]) -> Sequence[
 
         shapes = call.output_shapes([argument.shape for argument in arguments])
         inputs = (*arguments, *masks)
-        return tuple(_call(lambda *arrays: call.forward(arrays), inputs, dtype, shapes)), gradient
+        return tuple(_call(lambda *arrays: call.run(arrays), inputs, dtype, shapes)), gradient
 
     found: Sequence[Tensor] = called(*tensors)
     return found
@@ -49,7 +50,7 @@ def _gradients(
         return _with_tensors(call, upstreams, arguments, masks)
 
     def run(*arrays: Array) -> Sequence[Array]:
-        return call.backward(arrays[:count], arrays[count:])
+        return call.run(arrays[count:], arrays[:count])
 
     @tf.custom_gradient
     def slopes(*given: Tensor) -> tuple[Any, Callable[..., Sequence[Tensor]]]:

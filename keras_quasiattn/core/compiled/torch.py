@@ -20,14 +20,12 @@ Tensor = torch.Tensor
 
 def outputs(call: Call, tensors: list[Tensor], masks: list[Tensor]) -> Sequence[Tensor]:
     """Return the outputs of `call`; tensors compute them in forward-mode differentiation."""
-    if not torch.compiler.is_compiling() and any(map(_has_tangent, tensors)):
+    if not torch.compiler.is_compiling() and any(
+        forward_ad.unpack_dual(x).tangent is not None for x in tensors
+    ):
         return call.with_tensors((*tensors, *masks))
     found: tuple[Tensor, ...] = _Outputs.apply(written(call), len(tensors), *tensors, *masks)
     return found
-
-
-def _has_tangent(x: Tensor) -> bool:
-    return forward_ad.unpack_dual(x).tangent is not None
 
 
 class _Outputs(torch.autograd.Function):
@@ -71,7 +69,7 @@ def _slopes(
     device_types="cpu",
 )
 def _forward(tensors: Sequence[Tensor], text: str) -> list[Tensor]:
-    found = read(text).forward(_arrays(tensors), spread=_over_team)
+    found = read(text).run(_arrays(tensors), spread=_over_team)
     return [torch.from_numpy(x) for x in found]
 
 
@@ -82,21 +80,21 @@ def _forward(tensors: Sequence[Tensor], text: str) -> list[Tensor]:
     device_types="cpu",
 )
 def _backward(upstreams: list[Tensor], tensors: Sequence[Tensor], text: str) -> list[Tensor]:
-    found = read(text).backward(_arrays(upstreams), _arrays(tensors), spread=_over_team)
+    found = read(text).run(_arrays(tensors), _arrays(upstreams), spread=_over_team)
     return [torch.from_numpy(x) for x in found]
 
 
 @_forward.register_kernel("cuda")
 def _forward_on_gpu(tensors: Sequence[Tensor], text: str) -> list[Tensor]:
     call: Any = read(text)
-    found: list[Tensor] = call.forward_on_gpu(tensors)
+    found: list[Tensor] = call.run_on_gpu(tensors)
     return found
 
 
 @_backward.register_kernel("cuda")
 def _backward_on_gpu(upstreams: list[Tensor], tensors: Sequence[Tensor], text: str) -> list[Tensor]:
     call: Any = read(text)
-    found: list[Tensor] = call.backward_on_gpu(upstreams, tensors)
+    found: list[Tensor] = call.run_on_gpu(tensors, upstreams)
     return found
 
 

@@ -113,10 +113,7 @@ def _run(text: str, frame: Any) -> None:
     call = read(text)
     arrays, out = _arrays(frame.arguments), _arrays(frame.results)
     upstreams = len(arrays) - len(call.names) - len(call.masks)
-    if upstreams:
-        call.backward(arrays[:upstreams], arrays[upstreams:], out)
-    else:
-        call.forward(arrays, out)
+    call.run(arrays[upstreams:], arrays[:upstreams], out)
 
 
 # When Python exits, JAX waits for its programs while it holds the GIL, so no call may enter Python

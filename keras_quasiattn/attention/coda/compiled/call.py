@@ -3,11 +3,9 @@
 It imports no compiler: GPUs need Triton, and CPUs Numba.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 from keras import ops
 
@@ -15,38 +13,28 @@ from keras_quasiattn.attention.coda.composition import WeightRule
 from keras_quasiattn.attention.coda.tiles import TiledWeights, TileMasks, tiled_sums
 from keras_quasiattn.core.compiled.arrays import Arrays
 from keras_quasiattn.core.compiled.call import Call, Shape, named
-from keras_quasiattn.core.compiled.threads import Spread, over_cores
-from keras_quasiattn.core.tiling import keys_per_tile
-
-if TYPE_CHECKING:
-    from keras_quasiattn.attention.coda.compiled.passes import Passes
+from keras_quasiattn.core.compiled.threads import Spread
 
 Tensor = Any
 
 
-class Settings(NamedTuple):
-    """The options of a layer, the same in every call.
+@dataclasses.dataclass(frozen=True)
+class CodaCall(Call):
+    """A call of `Passes`.
 
     `similarity` and `gate` are names in `FUNCTION_CODES`, or None if M does not depend on E or N.
     With `compares_same`, N compares the same arrays as E, "query" and "key".
     """
 
+    names: tuple[str, ...]
     similarity: str | None
     gate: str | None
     scale: int
     is_causal: bool
     dropout: float
     compares_same: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
-class CodaCall(Call):
-    """A call of `Passes`; `settings` are the fields of `Settings`."""
-
-    settings: tuple[Any, ...]
-    names: tuple[str, ...]
-    masks: tuple[str, ...]
-    may_be_tensors: bool
+    masks: tuple[str, ...] = ()
+    may_be_tensors: bool = False
 
     way_out = "use 'auto' or 'blockwise'"
 
@@ -58,46 +46,35 @@ class CodaCall(Call):
             found.append((*of["value"][:2], of["other_value"][2]))
         return found
 
-    def forward(
-        self, arrays: Arrays, out: Arrays | None = None, spread: Spread = over_cores
-    ) -> Arrays:
-        """Return M · value and, if there is another value, Mᵀ · other_value."""
-        return self._passes(arrays, spread).forward(out)
+    def forward(self, arrays: Arrays, out: Arrays, spread: Spread) -> None:
+        """Write M · value and, if there is another value, Mᵀ · other_value to `out`."""
+        self._passes(arrays, spread).forward(out)
 
-    def backward(
-        self,
-        upstreams: Arrays,
-        arrays: Arrays,
-        out: Arrays | None = None,
-        spread: Spread = over_cores,
-    ) -> Arrays:
-        """Return a gradient for each of `names`."""
-        return self._passes(arrays, spread).backward(upstreams, self.names, out)
+    def backward(self, upstreams: Arrays, arrays: Arrays, out: Arrays, spread: Spread) -> None:
+        """Write a gradient for each of `names` to `out`."""
+        self._passes(arrays, spread).backward(upstreams, out)
 
-    def _passes(self, arrays: Arrays, spread: Spread) -> Passes:
+    def _passes(self, arrays: Arrays, spread: Spread) -> Any:
         from keras_quasiattn.attention.coda.compiled.passes import Passes
 
-        return Passes(Settings(*self.settings), named(self, arrays), spread)
+        return Passes(self, named(self, arrays), spread)
 
-    def forward_on_gpu(self, tensors: Sequence[Tensor]) -> list[Tensor]:
-        """Return the outputs as PyTorch tensors."""
-        from keras_quasiattn.attention.coda.compiled import torch_gpu
-
-        return torch_gpu.forward(Settings(*self.settings), named(self, tensors))
-
-    def backward_on_gpu(
-        self, upstreams: Sequence[Tensor], tensors: Sequence[Tensor]
+    def run_on_gpu(
+        self, tensors: Sequence[Tensor], upstreams: Sequence[Tensor] = ()
     ) -> list[Tensor]:
-        """Return the gradients as PyTorch tensors."""
+        """Return the results of `run` as PyTorch tensors."""
         from keras_quasiattn.attention.coda.compiled import torch_gpu
 
-        found = torch_gpu.backward(Settings(*self.settings), upstreams, named(self, tensors))
+        given = named(self, tensors)
+        if not upstreams:
+            return torch_gpu.forward(self, given)
+        found = torch_gpu.backward(self, upstreams, given)
         return [found[name] for name in self.names]
 
     def with_tensors(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
         """Compute the outputs with tiles of tensors."""
-        given, settings = named(self, tensors), Settings(*self.settings)
-        if settings.compares_same:
+        given = named(self, tensors)
+        if self.compares_same:
             given |= {f"distance_{name}": given[name] for name in ("query", "key")}
         batch, target, _ = given["beta"].shape
         source = given["value"].shape[1]
@@ -106,14 +83,13 @@ class CodaCall(Call):
             (batch,),
             target,
             source,
-            keys_per_tile(target, source),
             None if keys is None else ops.broadcast_to(keys[..., :source], (batch, 1, source)),
             given.get("row_mask"),
             None if full is None else ops.take(full, given["full_index"], axis=0)[..., :source],
-            settings.is_causal,
+            self.is_causal,
         )
-        rule = WeightRule(settings.similarity, settings.gate, settings.scale)
-        weights = TiledWeights(rule, masks, settings.dropout, given.get("dropout_keys"))
+        rule = WeightRule(self.similarity, self.gate, self.scale)
+        weights = TiledWeights(rule, masks, self.dropout, given.get("dropout_keys"))
         return tiled_sums(weights, {name: x for name, x in given.items() if name not in self.masks})
 
 
@@ -137,9 +113,13 @@ def compiled_sums(
     if given.full_mask is not None:
         masks |= shared_mask(given.full_mask, given.lead)
     masks = {name: mask for name, mask in masks.items() if mask is not None}
-    rule = weights.rule
-    # NumPy's numbers could not be read as text.
-    is_causal, dropout = bool(given.is_causal), float(weights.dropout)
-    settings = Settings(rule.similarity, rule.gate, rule.scale, is_causal, dropout, same)
-    call = CodaCall(tuple(settings), names, tuple(masks), may_be_tensors)
+    call = CodaCall(
+        names,
+        **dataclasses.asdict(weights.rule),
+        is_causal=bool(given.is_causal),  # NumPy's numbers could not be read as text
+        dropout=float(weights.dropout),
+        compares_same=same,
+        masks=tuple(masks),
+        may_be_tensors=may_be_tensors,
+    )
     return run(call, [tensors[name] for name in names], list(masks.values()))

@@ -36,11 +36,6 @@ def _sigmoid32(x: Any) -> Any:
 
 
 @register_jitable
-def _tanh64(x: Any) -> Any:
-    return math.tanh(x)
-
-
-@register_jitable
 def _sigmoid64(x: Any) -> Any:
     small = math.exp(-abs(x))
     return 1.0 / (1.0 + small) if x >= 0 else small / (1.0 + small)
@@ -58,7 +53,7 @@ def values(code: int, x: Any, y: Any) -> None:
 @overload(values, jit_options=_OPTIONS)
 def _values(code: Any, x: Any, y: Any) -> Any:
     number = x.dtype
-    tanh, sigmoid = (_tanh32, _sigmoid32) if number == types.float32 else (_tanh64, _sigmoid64)
+    tanh, sigmoid = (_tanh32, _sigmoid32) if number == types.float32 else (math.tanh, _sigmoid64)
 
     def loops(code: Any, x: Any, y: Any) -> None:
         one = number(1)

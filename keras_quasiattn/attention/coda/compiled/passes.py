@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_quasiattn.attention.coda.compiled import attention
 from keras_quasiattn.attention.coda.compiled.blocks import BLOCK_ROWS, Problem
-from keras_quasiattn.attention.coda.compiled.call import Settings
+from keras_quasiattn.attention.coda.compiled.call import CodaCall
 from keras_quasiattn.attention.coda.compiled.elementwise import FUNCTION_CODES
 from keras_quasiattn.core.compiled.arrays import empty, read_only, whole
 from keras_quasiattn.core.compiled.threads import Spread
@@ -31,9 +31,9 @@ class Passes:
     integers "full_index" (B,). `spread` runs shares of the loops on several threads.
     """
 
-    def __init__(self, settings: Settings, arrays: dict[str, Array], spread: Spread) -> None:
+    def __init__(self, call: CodaCall, arrays: dict[str, Array], spread: Spread) -> None:
         value = arrays["value"]
-        self.spread = spread
+        self.names, self.spread = call.names, spread
         self.arrays, self.dtype, self.batch = arrays, value.dtype.type, value.shape[0]
         self.target, self.source = arrays["beta"].shape[1], value.shape[1]
         blocks = max(1, -(-self.source // _COLUMNS))
@@ -43,14 +43,14 @@ class Passes:
         self.problem = Problem(
             **{name: read_only(arrays.get(name, self._nothing(name))) for name in GIVEN},
             **self._masks(),
-            compares_same=settings.compares_same,
-            similarity_code=FUNCTION_CODES[settings.similarity],
-            gate_code=FUNCTION_CODES[settings.gate],
-            scale=self.dtype(settings.scale),
-            is_causal=settings.is_causal,
+            compares_same=call.compares_same,
+            similarity_code=FUNCTION_CODES[call.similarity],
+            gate_code=FUNCTION_CODES[call.gate],
+            scale=self.dtype(call.scale),
+            is_causal=call.is_causal,
             dropout_keys=read_only(arrays.get("dropout_keys", np.zeros(0, np.int32))),
-            dropout_threshold=np.uint32(round(settings.dropout * (1 << 24))),
-            kept_factor=self.dtype(1 / (1 - settings.dropout)),
+            dropout_threshold=np.uint32(round(call.dropout * (1 << 24))),
+            kept_factor=self.dtype(1 / (1 - call.dropout)),
             chunks=self.chunks,
             width=width,
         )
@@ -93,26 +93,24 @@ class Passes:
 
         self.spread(share, self.problem.value.shape[0] * self.chunks)
 
-    def forward(self, out: Sequence[Array] | None = None) -> Sequence[Array]:
-        """Return M · value (B, T, V), and Mᵀ · other_value (B, S, W), or write them to `out`."""
-        width = self.problem.other_value.shape[2]
+    def forward(self, out: Sequence[Array]) -> None:
+        """Write M · value (B, T, V), and any Mᵀ · other_value (B, S, W), to `out`."""
         shapes: list[tuple[int, ...]] = [
             (self.batch, self.target, self.problem.value.shape[2]),
-            (self.batch * self.chunks, self.source, width),
+            (self.batch * self.chunks, self.source, self.problem.other_value.shape[2]),
         ]
-        found = self._results(shapes, dict(enumerate(out or ())))
+        given = dict(enumerate(out))
+        found = self._results(shapes, given)
         self._run(_LOOPS.forward, *found)
-        return self._finished(found[: 2 if width else 1], out)
+        self._finish(found, given)
 
-    def backward(
-        self, upstreams: Sequence[Array], names: tuple[str, ...], out: Sequence[Array] | None = None
-    ) -> Sequence[Array]:
-        """Return the gradients of `names`, or write them to `out`; `upstreams` are the results'."""
+    def backward(self, upstreams: Sequence[Array], out: Sequence[Array]) -> None:
+        """Write the gradients of `names` to `out`; `upstreams` are the results'."""
         g, g_other = (*upstreams, self._nothing("value"))[:2]
-        given = {GIVEN.index(name): x for name, x in zip(names, out or (), strict=False)}
+        given = {GIVEN.index(name): x for name, x in zip(self.names, out, strict=True)}
         found = self._results([self._result_shape(name) for name in GIVEN], given)
         self._run(_LOOPS.backward, read_only(g), read_only(g_other), tuple(found))
-        return self._finished([found[GIVEN.index(name)] for name in names], out)
+        self._finish(found, given)
 
     def _results(self, shapes: list[tuple[int, ...]], given: dict[int, Array]) -> list[Array]:
         """Return arrays of `shapes` for results: given ones where they fit, otherwise new ones."""
@@ -122,13 +120,9 @@ class Passes:
         made = fitting | dict(zip(missing, new, strict=True))
         return [made[place] for place in range(len(shapes))]
 
-    def _finished(self, found: list[Array], out: Sequence[Array] | None) -> Sequence[Array]:
-        """Return the results with chunks added up: (B · chunks, S, features) → (B, S, features)."""
-        done = []
-        for number, x in enumerate(found):
-            target = None if out is None else out[number]
-            if x.shape[0] != self.batch:
-                shape = self.batch, self.chunks, *x.shape[1:]
-                x = np.sum(x.reshape(shape), 1, out=target)
-            done.append(x)
-        return done
+    def _finish(self, found: list[Array], given: dict[int, Array]) -> None:
+        """Add up chunks, (B · chunks, S, features), in the given arrays (B, S, features)."""
+        for place, target in given.items():
+            if found[place] is not target:
+                shape = self.batch, self.chunks, *target.shape[1:]
+                np.sum(found[place].reshape(shape), 1, out=target)

@@ -6,8 +6,9 @@ from typing import Any
 import torch
 from torch.nn.functional import pad
 
-from keras_quasiattn.attention.coda.compiled.call import Settings
+from keras_quasiattn.attention.coda.compiled.call import CodaCall
 from keras_quasiattn.attention.coda.compiled.triton_kernels import gradients_kernel, sums_kernel
+from keras_quasiattn.core.compiled.arrays import whole
 
 Tensor = torch.Tensor
 _MULTIPLE = 128  # of positions, by padding
@@ -15,10 +16,6 @@ _MULTIPLE = 128  # of positions, by padding
 SUMS_TILE, GRADIENTS_TILE = 32, 16
 _LEAST = 16  # features of a product on tensor cores
 _FACTORS = ("alpha", "beta", "similarity_offset", "distance_offset")
-
-
-def _whole(length: int, size: int) -> int:
-    return -(-length // size) * size
 
 
 def _power(features: int) -> int:
@@ -38,19 +35,19 @@ def own_size(width: int, values: int) -> int:
 def _padded(x: Tensor) -> Tensor:
     """Pad (B, L, n) with zeros to whole programs of positions and a power of two features."""
     _, length, features = x.shape
-    missing = (0, _power(features) - features, 0, _whole(length, _MULTIPLE) - length)
+    missing = (0, _power(features) - features, 0, whole(length, _MULTIPLE) - length)
     return pad(x, missing).contiguous()
 
 
 def _transposed(x: Tensor) -> Tensor:
     """Transpose (B, L, n) to (B, n, L), padded with zeros to whole programs of positions."""
-    return pad(x.transpose(1, 2), (0, _whole(x.shape[1], _MULTIPLE) - x.shape[1])).contiguous()
+    return pad(x.transpose(1, 2), (0, whole(x.shape[1], _MULTIPLE) - x.shape[1])).contiguous()
 
 
 class Problem:
     """The inputs of both kernels: the two sequences are the "query" side and the "key" side."""
 
-    def __init__(self, settings: Settings, tensors: dict[str, Tensor]) -> None:
+    def __init__(self, call: CodaCall, tensors: dict[str, Tensor]) -> None:
         self.tensors, value = tensors, tensors["value"]
         self.batch, device = value.shape[0], value.device
         self.lengths = {"query": tensors["beta"].shape[1], "key": value.shape[1]}
@@ -65,7 +62,7 @@ class Problem:
             for name, mask in {"query": rows, "key": real}.items()
         }
         self.sides, self.features = {}, {}
-        of_features = "" if settings.compares_same else "distance_"
+        of_features = "" if call.compares_same else "distance_"
         for name, length in self.lengths.items():
             nothing = value.new_zeros((self.batch, length, 0))
             side = tensors.get(name, nothing)
@@ -80,24 +77,24 @@ class Problem:
         self.full_mask = self.full_index = self.dropout_keys = self.factors
         self.mask_strides, mask_size = {"query": 0, "key": 0}, 0
         if full is not None:
-            missing = [_whole(length, _MULTIPLE) - length for length in full.shape[1:]]
+            missing = [whole(length, _MULTIPLE) - length for length in full.shape[1:]]
             self.full_mask = pad((full != 0).to(torch.uint8), (0, missing[1], 0, missing[0]))
             self.full_index = tensors["full_index"].long().contiguous()
             self.mask_strides = {"query": self.full_mask.shape[2], "key": 1}
             mask_size = self.full_mask.shape[1] * self.full_mask.shape[2]
-        if settings.dropout:
+        if call.dropout:
             self.dropout_keys = tensors["dropout_keys"].int().contiguous()
         pooled = [tensors[one].shape[2] for one in ("value", "other_value") if one in tensors]
         self.own_size = own_size(self.sides["key"].shape[2], _power(sum(pooled)))
         exact = torch.get_float32_matmul_precision() == "highest"
-        self.numbers = (mask_size, round(settings.dropout * (1 << 24)), 1 / (1 - settings.dropout))
+        self.numbers = (mask_size, round(call.dropout * (1 << 24)), 1 / (1 - call.dropout))
         self.options = {
-            "similarity": settings.similarity,
-            "gate": settings.gate,
-            "scale": float(settings.scale),
-            "is_causal": settings.is_causal,
+            "similarity": call.similarity,
+            "gate": call.gate,
+            "scale": float(call.scale),
+            "is_causal": call.is_causal,
             "has_full_mask": full is not None,
-            "has_dropout": settings.dropout > 0,
+            "has_dropout": call.dropout > 0,
             "feature_count": self.features["key"].shape[1],
             "width": self.sides["key"].shape[2],
             "own_size": self.own_size,
@@ -178,9 +175,9 @@ class Problem:
         return results
 
 
-def forward(settings: Settings, tensors: dict[str, Tensor]) -> list[Tensor]:
+def forward(call: CodaCall, tensors: dict[str, Tensor]) -> list[Tensor]:
     """Return M · value (B, T, V), and Mᵀ · other_value (B, S, W); tensors are as for `Passes`."""
-    problem = Problem(settings, tensors)
+    problem = Problem(call, tensors)
     outputs = [problem.sums("query", problem.value)]
     if "other_value" in tensors:
         outputs.append(problem.sums("key", tensors["other_value"]))
@@ -188,10 +185,10 @@ def forward(settings: Settings, tensors: dict[str, Tensor]) -> list[Tensor]:
 
 
 def backward(
-    settings: Settings, upstreams: Sequence[Tensor], tensors: dict[str, Tensor]
+    call: CodaCall, upstreams: Sequence[Tensor], tensors: dict[str, Tensor]
 ) -> dict[str, Tensor]:
     """Return the gradients of the tensors by name, from the gradients of the results."""
-    problem = Problem(settings, tensors)
+    problem = Problem(call, tensors)
     # dM = upstream · valueᵀ + other_value · other_upstreamᵀ, as one product.
     of_query, of_key, pooled = [upstreams[0]], [problem.value], None
     if "other_value" in tensors:
@@ -203,7 +200,7 @@ def backward(
     other_value = found.pop("values")
     found |= problem.gradients("key", slopes["key"], slopes["query"], upstreams[0])
     found |= {"value": found["values"], "other_value": other_value}
-    if settings.compares_same:
+    if call.compares_same:
         for name in problem.lengths:
             width = tensors[name].shape[2]
             found[name] = found[name][..., :width] + found[f"distance_{name}"]

@@ -194,23 +194,6 @@ def _program(own_length, own_size: tl.constexpr):
 
 
 @triton.jit
-def _of_batch(
-    batch, own_side, other_side, own_features, other_features, own_mask, other_mask, factors,
-    own_length, other_length, length, width: tl.constexpr, feature_count: tl.constexpr,
-):  # fmt: skip
-    """Return the inputs of both kernels, starting at this batch."""
-    return (
-        own_side + batch * own_length * width,
-        other_side + batch * other_length * width,
-        own_features + batch * own_length * feature_count,
-        other_features + batch * other_length * feature_count,
-        own_mask + batch * own_length,
-        other_mask + batch * other_length,
-        factors + batch * 4 * length,
-    )
-
-
-@triton.jit
 def _range(
     first, other_length, own_size: tl.constexpr, own_is_query: tl.constexpr,
     is_causal: tl.constexpr,
@@ -237,13 +220,14 @@ def sums_kernel(
 ):  # fmt: skip
     """Write output[own] = Σ M[own, other] · values[other], or Mᵀ · values where keys are owned."""
     batch, first = _program(own_length, own_size)
+    own_side += batch * own_length * width
+    other_side += batch * other_length * width
+    own_features += batch * own_length * feature_count
+    other_features += batch * other_length * feature_count
+    own_mask += batch * own_length
+    other_mask += batch * other_length
     length = own_length if own_is_query else other_length
-    (
-        own_side, other_side, own_features, other_features, own_mask, other_mask, factors,
-    ) = _of_batch(
-        batch, own_side, other_side, own_features, other_features, own_mask, other_mask, factors,
-        own_length, other_length, length, width, feature_count,
-    )  # fmt: skip
+    factors += batch * 4 * length
     own = first + tl.arange(0, own_size)
     numbers, columns = tl.arange(0, width), tl.arange(0, value_width)
     values += batch * other_length * value_width
@@ -298,13 +282,14 @@ def gradients_kernel(
 ):  # fmt: skip
     """Write the gradients of the owned positions, and of the factors if these are queries."""
     batch, first = _program(own_length, own_size)
+    own_side += batch * own_length * width
+    other_side += batch * other_length * width
+    own_features += batch * own_length * feature_count
+    other_features += batch * other_length * feature_count
+    own_mask += batch * own_length
+    other_mask += batch * other_length
     length = own_length if own_is_query else other_length
-    (
-        own_side, other_side, own_features, other_features, own_mask, other_mask, factors,
-    ) = _of_batch(
-        batch, own_side, other_side, own_features, other_features, own_mask, other_mask, factors,
-        own_length, other_length, length, width, feature_count,
-    )  # fmt: skip
+    factors += batch * 4 * length
     own = first + tl.arange(0, own_size)
     numbers, columns = tl.arange(0, width), tl.arange(0, value_width)
     slope_columns = tl.arange(0, slope_width)
