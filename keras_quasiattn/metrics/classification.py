@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_quasiattn.core.arguments import check_shape
 from keras_quasiattn.core.configured import Configured
 
 _BINS = 15
@@ -107,11 +108,8 @@ class MacroF1(Configured, keras.metrics.Metric):
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         """Add a batch."""
         labels = ops.cast(y_true, "float32")
-        if len(labels.shape) != 2 or labels.shape[1] not in (None, self.classes):
-            raise ValueError(
-                f"`y_true` must have shape (B, {self.classes}), one-hot. "
-                f"Received: y_true.shape={tuple(labels.shape)}"
-            )
+        fits = len(labels.shape) == 2 and labels.shape[1] in (None, self.classes)
+        check_shape(fits, labels.shape, "y_true", f"shape (B, {self.classes}), one-hot")
         answers = ops.one_hot(ops.argmax(y_pred, axis=-1), self.classes, dtype="float32")
         weights = ops.ones(ops.shape(labels)[:1]) if sample_weight is None else sample_weight
         weights = ops.reshape(ops.cast(weights, "float32"), (-1, 1))

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_quasiattn.core.arguments import check
+from keras_quasiattn.core.arguments import check, check_shape
 from keras_quasiattn.core.configured import Configured
 from keras_quasiattn.core.tensors import check_choice
 
@@ -79,17 +79,11 @@ class RankingMetric(Configured, keras.metrics.Metric):
         if sample_weight is not None:
             raise ValueError("`sample_weight` must be None: rankings have no weights")
         y_true, y_pred = ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)
-        if len(y_true.shape) != 2 or y_true.shape[1] != 3:
-            raise ValueError(
-                "`y_true` must have shape (B, 3) (label, question, number). "
-                f"Received: y_true.shape={tuple(y_true.shape)}"
-            )
+        fits = len(y_true.shape) == 2 and y_true.shape[1] == 3
+        check_shape(fits, y_true.shape, "y_true", "shape (B, 3) (label, question, number)")
         rank = len(y_pred.shape)
-        if rank not in (1, 2) or (rank == 2 and y_pred.shape[1] not in (1, 2)):
-            raise ValueError(
-                "`y_pred` must have shape (B,), (B, 1) or (B, 2). "
-                f"Received: y_pred.shape={tuple(y_pred.shape)}"
-            )
+        fits = rank == 1 or (rank == 2 and y_pred.shape[1] in (1, 2))
+        check_shape(fits, y_pred.shape, "y_pred", "shape (B,), (B, 1) or (B, 2)")
         y_true, score = ops.cast(y_true, "int32"), ops.cast(y_pred, "float32")
         if len(score.shape) == 2:
             score = score[:, 0] if score.shape[1] == 1 else score[:, 1] - score[:, 0]

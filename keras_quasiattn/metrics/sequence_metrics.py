@@ -6,12 +6,12 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.core.arguments import check
+from keras_quasiattn.core.arguments import check, check_shape
 from keras_quasiattn.core.configured import Configured
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class SequenceAccuracy(Configured, keras.metrics.Metric):
+class SequenceAccuracy(Configured, keras.metrics.Mean):
     """Share of sequences in which every target is the most likely id, given the true previous ids.
 
         correct(b) = all over t with y(b,t) ≠ pad_id of  argmax_v logits(b,t,v) = y(b,t)
@@ -52,8 +52,6 @@ class SequenceAccuracy(Configured, keras.metrics.Metric):
     def __init__(self, pad_id: int = 0, name: str = "sequence_accuracy", dtype: Any = None) -> None:
         super().__init__(name=name, dtype=dtype)
         self.pad_id = pad_id
-        self.correct = self.add_variable(shape=(), initializer="zeros", name="correct")
-        self.count = self.add_variable(shape=(), initializer="zeros", name="count")
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         """Count the sequences of one batch."""
@@ -72,25 +70,16 @@ class SequenceAccuracy(Configured, keras.metrics.Metric):
                 y_true.shape[1:]
             ):
                 weight = ops.cast(ops.reshape(sample_weight, (-1,)), self.dtype)
-            elif len(sample_weight.shape) == 2:
-                counts = ops.logical_and(counts, ops.cast(sample_weight, "bool"))
             else:
-                raise ValueError(
-                    "`sample_weight` must have shape (B, T), (B,) or (B, 1). "
-                    f"Received: sample_weight.shape={tuple(sample_weight.shape)}"
-                )
+                expected, shape = "shape (B, T), (B,) or (B, 1)", sample_weight.shape
+                check_shape(len(shape) == 2, shape, "sample_weight", expected)
+                counts = ops.logical_and(counts, ops.cast(sample_weight, "bool"))
         # Not `ops.argmax`: on TensorFlow it first rewrites negative zeros, which takes six more
         # tensors of the logits' size.
         likeliest = ops.squeeze(ops.top_k(y_pred, 1)[1], -1)  # (B, T)
         right = ops.cast(likeliest, "int32") == y_true
         all_right = ops.all(ops.logical_or(right, ops.logical_not(counts)), axis=-1)  # (B,)
-        weight = ops.where(ops.any(counts, axis=-1), weight, 0.0)
-        self.correct.assign_add(ops.sum(ops.where(all_right, weight, 0.0)))
-        self.count.assign_add(ops.sum(weight))
-
-    def result(self) -> Any:
-        """Return the share of right sequences so far."""
-        return ops.divide_no_nan(self.correct, self.count)
+        super().update_state(all_right, ops.where(ops.any(counts, axis=-1), weight, 0.0))
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
@@ -138,11 +127,8 @@ class SequencePerplexity(Configured, keras.metrics.Metric):
         counts = ops.not_equal(y_true, self.pad_id)
         if sample_weight is not None:
             sample_weight = ops.cast(sample_weight, "bool")
-            if len(sample_weight.shape) != 2:
-                raise ValueError(
-                    "`sample_weight` must have shape (B, T). "
-                    f"Received: sample_weight.shape={tuple(sample_weight.shape)}"
-                )
+            shape = sample_weight.shape
+            check_shape(len(shape) == 2, shape, "sample_weight", "shape (B, T)")
             counts = ops.logical_and(counts, sample_weight)
         of_target = ops.take_along_axis(logits, ops.expand_dims(y_true, -1), axis=-1)
         losses = ops.logsumexp(logits, axis=-1) - ops.squeeze(of_target, -1)  # (B, T)

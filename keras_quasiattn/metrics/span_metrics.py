@@ -9,7 +9,7 @@ from keras_quasiattn.core.configured import Configured
 from keras_quasiattn.models.reader import best_spans
 
 
-class SpanMetric(Configured, keras.metrics.Metric):
+class SpanMetric(Configured, keras.metrics.Mean):
     """Mean over examples of a score, defined by subclasses, of the best span and the right one.
 
     Args:
@@ -26,8 +26,6 @@ class SpanMetric(Configured, keras.metrics.Metric):
     def __init__(self, longest: int = 16, name: str | None = None, dtype: Any = None) -> None:
         super().__init__(name=name, dtype=dtype)
         self.longest = longest
-        self.total = self.add_variable((), "zeros", dtype="float32", name="total")
-        self.count = self.add_variable((), "zeros", dtype="float32", name="count")
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         """Add the spans of one batch."""
@@ -35,18 +33,11 @@ class SpanMetric(Configured, keras.metrics.Metric):
             raise ValueError("`sample_weight` must be None: spans have no weights")
         y_true, y_pred = ops.cast(y_true, "int32"), ops.convert_to_tensor(y_pred)
         first, last, _ = best_spans(y_pred[..., 0], y_pred[..., 1], self.longest)
-        counts = ops.cast(y_true[:, 2], "float32")
-        fits = ops.cast(self._fit(first, last, y_true[:, 0], y_true[:, 1]), "float32")
-        self.total.assign_add(ops.sum(fits * counts))
-        self.count.assign_add(ops.sum(counts))
+        super().update_state(self._fit(first, last, y_true[:, 0], y_true[:, 1]), y_true[:, 2])
 
     def _fit(self, first: Any, last: Any, right_first: Any, right_last: Any) -> Any:
         """Return the score of each predicted span against the right one, (B,)."""
         raise NotImplementedError
-
-    def result(self) -> Any:
-        """Return the mean over the examples so far."""
-        return ops.divide_no_nan(self.total, self.count)
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")

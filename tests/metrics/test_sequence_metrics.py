@@ -84,7 +84,7 @@ def test_low_precision_logits_and_policy_count_exactly(policy):
             metric.update_state(targets, logits)
         metric.update_state(targets[:1], keras.ops.cast(logits_of(targets[:1] + 1), logits.dtype))
         # 6001 is beyond the whole numbers of both 16-bit types.
-        assert float(metric.count) == 6001.0 and float(metric.correct) == 6000.0
+        assert float(metric.count) == 6001.0 and float(metric.total) == 6000.0
     finally:
         keras.config.set_dtype_policy(before)
 
