@@ -327,8 +327,7 @@ def for_any_length(
         # XLA would compile both branches, and an inference graph must also run in other runtimes.
         may_be_large = in_training_call() and runs_op_by_op()
     else:  # JAX may trace with names instead of numbers
-        may_be_large = all(isinstance(n, int) for n in sizes)
-        pairs = math.prod(sizes) if may_be_large else 0
+        pairs = math.prod(sizes) if all(isinstance(n, int) for n in sizes) else 0
         # The limit is higher on an accelerator, which takes time to look for.
         may_be_large = pairs > by_rows.LARGE and pairs > by_rows.large(query)
     return functools.partial(by_rows.attend_by_rows, attend) if may_be_large else attend
@@ -355,16 +354,9 @@ def dot_product_attention(
     """
     query, key, value = checked_inputs(query, key, value, dropout, dropout_seed)
     scores = dot_products(query, key, scale)  # (..., T, S)
-    return weighted_values(
-        scores,
-        value,
-        as_boolean_mask(mask, "mask", scores.shape),
-        weigh,
-        label,
-        dropout=dropout,
-        dropout_seed=dropout_seed,
-        **options,
-    )
+    mask = as_boolean_mask(mask, "mask", scores.shape)
+    options |= {"dropout": dropout, "dropout_seed": dropout_seed}
+    return weighted_values(scores, value, mask, weigh, label, **options)
 
 
 def weighted_values(

@@ -296,9 +296,7 @@ class Gates(QuantizedParts, keras.layers.Layer):
 
     def _update_cost_and_metrics(self, gates: Tensor, mask: Mask, queries: Tensor | None) -> None:
         """Add the cost to the loss and update the metrics."""
-        visible = ops.ones_like(gates, dtype="bool")
-        if mask is not None:
-            visible = ops.logical_and(visible, mask)
+        visible = combine_masks(ops.ones_like(gates, dtype="bool"), mask)
         gates = zero_masked(ops.cast(gates, "float32"), visible)
         visible = ops.cast(visible, "float32")
         # (..., Q): repeats what is the same for all queries.
