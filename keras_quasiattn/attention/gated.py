@@ -13,13 +13,14 @@ from keras import ops
 from keras_quasiattn.attention.base import ScoreAttention, for_any_length, register_attention
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.core.arguments import check, check_positive_integer, check_shape, is_number
-from keras_quasiattn.core.backend import highest, tanh
+from keras_quasiattn.core.backend import tanh
 from keras_quasiattn.core.configured import QuantizedParts
 from keras_quasiattn.core.masks import (
     Mask,
     as_boolean_mask,
     causal_mask,
     combine_masks,
+    largest,
     masked_softmax,
     zero_masked,
 )
@@ -166,7 +167,8 @@ def hard_gates(
     if mask is not None:
         gates = ops.logical_and(gates, mask)
         probability = ops.where(mask, probability, ops.cast(-1, dtype))
-    best = ops.equal(probability, highest(probability, -1.0))
+    highest = ops.expand_dims(largest(probability, -1, -1.0), -1)
+    best = ops.equal(probability, highest)
     best = ops.logical_and(best, ops.greater_equal(probability, 0))
     # (..., T), True at the first of the best positions.
     first = ops.logical_and(best, ops.equal(ops.cumsum(ops.cast(best, "int32"), axis=-1), 1))

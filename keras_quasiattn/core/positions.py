@@ -131,9 +131,5 @@ def rotary_embedding(x: Tensor, start: Any = 0, base: float = 10_000.0, axis: in
 
 
 def _positions(length: Any, name: str) -> Tensor:
-    if length is None:
-        raise ValueError(
-            f"`{name}` must be an integer, or a scalar tensor such as `keras.ops.shape(x)[1]`. "
-            f"Received: {name}=None"
-        )
-    return ops.arange(length, dtype="int32")
+    expected = "an integer, or a scalar tensor such as `keras.ops.shape(x)[1]`"
+    return ops.arange(check(length is not None, length, name, expected), dtype="int32")

@@ -12,7 +12,8 @@ import keras
 from keras import ops
 
 from keras_quasiattn.core.arguments import check, check_positive_integer, is_number
-from keras_quasiattn.core.backend import cumsum, highest
+from keras_quasiattn.core.backend import cumsum
+from keras_quasiattn.core.masks import largest
 from keras_quasiattn.core.randomness import gumbel_noise
 
 Tensor = Any
@@ -363,7 +364,7 @@ def with_prompt(
     start = ops.zeros((), dtype="int32")
     if prefill is not None:
         # The shortest length; the number of columns in an empty batch, which has no minimum.
-        start = columns - ops.squeeze(highest(columns - lengths, 0))
+        start = columns - largest(columns - lengths, -1, 0)
         starts = ops.full((ops.shape(prompt)[0], 1), start_id, dtype="int32")
         cache = prefill(ops.concatenate([starts, prompt], axis=1), start, cache)
     given = ops.pad(prompt, [(0, 0), (0, 1)], constant_values=padding_id)

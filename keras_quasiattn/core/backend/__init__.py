@@ -7,8 +7,6 @@
 - `cumsum(x)`: sums of the entries up to each, along the last axis, in the precision of its input.
 - `functions_untraced()`: a context in which functions that the backend would trace, or has traced,
   run as plain Python.
-- `highest(x, least)`: the maximum of `least` and `x` over its last axis, which is kept; `x` may be
-  empty.
 - `in_turn(calls, inputs)`: the outputs of each call. If the backend would run calls at once, they
   run one at a time, forward and backward, so that only one call's tensors are in memory.
 - `l1_distances(x, y)`, `l1_gradients(x, y, upstream)`: for (B, T, F) and (B, S, F), by a kernel of
@@ -48,10 +46,6 @@ import keras
 _backend = import_module(f"{__name__}.{keras.backend.backend()}")
 
 
-def _highest(x: Any, least: float) -> Any:
-    return keras.ops.max(x, axis=-1, keepdims=True, initial=least)
-
-
 def _put_row(rows: Any, index: Any, row: Any) -> Any:
     row = keras.ops.expand_dims(row, 0)
     if runs_op_by_op():
@@ -70,7 +64,6 @@ cos = _backend.cos
 cumsum = _backend.cumsum
 # Only on TensorFlow do models come with such functions.
 functions_untraced = getattr(_backend, "functions_untraced", contextlib.nullcontext)
-highest = getattr(_backend, "highest", _highest)
 in_turn = getattr(_backend, "in_turn", _at_once)
 # Tiles compute these themselves on TensorFlow and JAX.
 l1_distances = getattr(_backend, "l1_distances", None)

@@ -24,14 +24,6 @@ arctan, cos, loop, sin, tanh = ops.arctan, ops.cos, ops.fori_loop, ops.sin, ops.
 Tensor = Any
 
 
-def highest(x: Tensor, least: float) -> Tensor:
-    """Return the maximum of `least` and x (..., n) over the last axis, as (..., 1).
-
-    `keras.ops.max(x, initial=least)` compares with a tensor on the CPU, wherever `x` is.
-    """
-    return torch.nn.functional.pad(x, (0, 1), value=least).amax(-1, keepdim=True)
-
-
 def with_gradient(
     compute: Callable[..., tuple[Tensor, ...]], gradient: Callable[..., tuple[Tensor, ...]]
 ) -> Callable[..., tuple[Tensor, ...]]:
