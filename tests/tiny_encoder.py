@@ -89,59 +89,59 @@ def write(folder: Path, family: str = "BertBackbone", **sizes: Any) -> Path:
     return folder
 
 
-def write_transformers_form(place: Path, folder: Path) -> Path:
-    """Write the RoBERTa of `write` in the format of Hugging Face's transformers."""
+def write_transformers_form(place: Path, folder: Path, with_prefix: bool = True) -> Path:
+    """Write the RoBERTa or DistilBERT of `write` in the format of Hugging Face's transformers.
+
+    Without the prefix, the weights' names do not begin with that of the model.
+    """
     import keras_hub
     import safetensors.numpy
+    from keras_hub.src.utils.transformers import convert_distilbert, convert_roberta
 
     backbone = keras_hub.models.Backbone.from_preset(str(place))
-    width, embeddings = backbone.hidden_dim, "roberta.embeddings"
-    positions = np.array(backbone.embeddings.position_embedding.position_embeddings)
-    arrays = {
-        f"{embeddings}.word_embeddings.weight": backbone.token_embedding.embeddings,
-        # Two positions before the first are never read.
-        f"{embeddings}.position_embeddings.weight": np.pad(positions, ((2, 0), (0, 0))),
-        **_norm(f"{embeddings}.LayerNorm", backbone.embeddings_layer_norm),
-    }
-    for number, layer in enumerate(backbone.transformer_layers):
-        at, attention = f"roberta.encoder.layer.{number}", layer._self_attention_layer
-        for name in ("query", "key", "value"):
-            dense = getattr(attention, f"{name}_dense")
-            arrays |= _dense(f"{at}.attention.self.{name}", dense, (width, width))
-        output = attention.output_dense
-        arrays |= _dense(f"{at}.attention.output.dense", output, (width, width))
-        arrays |= _norm(f"{at}.attention.output.LayerNorm", layer._self_attention_layer_norm)
-        arrays |= _dense(f"{at}.intermediate.dense", layer._feedforward_intermediate_dense)
-        arrays |= _dense(f"{at}.output.dense", layer._feedforward_output_dense)
-        arrays |= _norm(f"{at}.output.LayerNorm", layer._feedforward_layer_norm)
+    if type(backbone).__name__ == "RobertaBackbone":
+        kind, converter, at, positions = "roberta", convert_roberta, 0, 2
+    else:
+        kind, converter, at, positions = "distilbert", convert_distilbert, 1, 0
+    arrays = _Arrays(backbone.hidden_dim, with_prefix)
+    converter.convert_weights(backbone, arrays, {})
     folder.mkdir()
-    whole = {name: np.ascontiguousarray(one) for name, one in arrays.items()}
-    safetensors.numpy.save_file(whole, folder / "model.safetensors", metadata={"format": "pt"})
-    config = {
-        "model_type": "roberta",
-        "vocab_size": backbone.vocabulary_size,
-        "num_hidden_layers": backbone.num_layers,
-        "num_attention_heads": backbone.num_heads,
-        "hidden_size": width,
-        "intermediate_size": backbone.intermediate_dim,
-        "hidden_dropout_prob": 0.1,
-        "max_position_embeddings": backbone.max_sequence_length + 2,
+    safetensors.numpy.save_file(arrays, folder / "model.safetensors", metadata={"format": "pt"})
+    config = {"model_type": kind, "vocab_size": backbone.vocabulary_size}
+    sizes = {
+        "num_layers": ("num_hidden_layers", "n_layers"),
+        "num_heads": ("num_attention_heads", "n_heads"),
+        "hidden_dim": ("hidden_size", "dim"),
+        "intermediate_dim": ("intermediate_size", "hidden_dim"),
+        "dropout": ("hidden_dropout_prob", "dropout"),
     }
+    config |= {names[at]: getattr(backbone, name) for name, names in sizes.items()}
+    config["max_position_embeddings"] = backbone.max_sequence_length + positions
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    assets = place / "assets" / "tokenizer"
-    shutil.copy(assets / "vocabulary.json", folder / "vocab.json")
-    shutil.copy(assets / "merges.txt", folder / "merges.txt")
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": true}', encoding="utf-8")
+    new = {"vocabulary.json": "vocab.json", "vocabulary.txt": "vocab.txt"}
+    for file in (place / "assets" / "tokenizer").iterdir():
+        shutil.copy(file, folder / new.get(file.name, file.name))
     return folder
 
 
-def _dense(name: str, layer: Any, shape: tuple[int, ...] | None = None) -> dict[str, Any]:
-    kernel = np.array(layer.kernel)
-    bias = np.array(layer.bias).reshape(-1)
-    return {f"{name}.weight": kernel.reshape(shape or kernel.shape).T, f"{name}.bias": bias}
+class _Arrays(dict[str, np.ndarray]):
+    """Take the weights that a converter of KerasHub asks for, as transformers would hold them."""
 
+    def __init__(self, width: int, with_prefix: bool) -> None:
+        super().__init__()
+        self.width, self.with_prefix = width, with_prefix
 
-def _norm(name: str, layer: Any) -> dict[str, Any]:
-    return {f"{name}.weight": layer.gamma, f"{name}.bias": layer.beta}
+    def port_weight(self, keras_variable: Any, hf_weight_key: str, hook_fn: Any = None) -> None:
+        value = np.array(keras_variable)
+        if hf_weight_key.endswith(".bias"):
+            value = value.reshape(-1)
+        elif hf_weight_key.startswith("roberta.embeddings.position") and hook_fn:
+            value = np.pad(value, ((2, 0), (0, 0)))  # two positions that are never read
+        elif hook_fn:
+            value = (value if value.ndim == 2 else value.reshape(self.width, self.width)).T
+        name = hf_weight_key if self.with_prefix else hf_weight_key.partition(".")[2]
+        self[name] = np.ascontiguousarray(value)
 
 
 def make(data: Path, task: str, encoder: Path | str, seed: int = 3, **changed: Any) -> Any:

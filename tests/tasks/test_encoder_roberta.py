@@ -76,9 +76,17 @@ def test_a_damaged_vocabulary_gives_a_one_line_error(place, texts_data, tmp_path
         tiny_encoder.make(texts_data, "classify", copy).prepare()
 
 
-def test_a_folder_of_hugging_faces_transformers_is_the_same_encoder(place, texts_data, tmp_path):
+@pytest.mark.parametrize("with_prefix", [True, False])
+@pytest.mark.parametrize("family", ["RobertaBackbone", "DistilBertBackbone"])
+def test_a_folder_of_hugging_faces_transformers_is_the_same_encoder(
+    family, with_prefix, place, texts_data, tmp_path
+):
+    # Models without a head, such as sentence-transformers', have names without that of the model,
+    # which KerasHub did not find.
     pytest.importorskip("safetensors")
-    folder = tiny_encoder.write_transformers_form(place, tmp_path / "transformers")
+    if family != "RobertaBackbone":
+        place = tiny_encoder.write(tmp_path / "place", family)
+    folder = tiny_encoder.write_transformers_form(place, tmp_path / "transformers", with_prefix)
     found = []
     for one in (place, folder):
         task, model = tiny_encoder.started(texts_data, "classify", one)

@@ -84,8 +84,7 @@ class Encoder:
                 f"the encoder {self.place!r} has changed since the run was started: its weights' "
                 f"sha256 is {found}, not {self.sha256}"
             )
-        load = _hub().models.Backbone.from_preset
-        return states_of(_loaded(self.place, lambda: load(self.place, dropout=dropout)))
+        return states_of(_loaded(self.place, lambda: _with_weights(self.place, dropout)))
 
 
 def load_encoder(place: str) -> tuple[Encoder, list[str], list[str]]:
@@ -146,6 +145,34 @@ def states_of(backbone: keras.Model) -> keras.Model:
 
 def _hub() -> Any:
     return require("keras_hub", "pretrained")
+
+
+def _with_weights(place: str, dropout: float) -> keras.Model:
+    """Return KerasHub's model with its pretrained weights.
+
+    The files of a model without a head, such as sentence-transformers', name their weights
+    `embeddings…`, where KerasHub 0.32 asks for `roberta.embeddings…` or `distilbert.embeddings…`.
+    """
+    presets, tensors = (  # KerasHub has no public way to choose the names
+        require(f"keras_hub.src.utils.{name}", "pretrained")
+        for name in ("preset_utils", "transformers.safetensor_utils")
+    )
+    load = _hub().models.Backbone.from_preset
+    converter = getattr(presets.get_preset_loader(place), "converter", None)
+    if converter is None:  # KerasHub's own format
+        return load(place, dropout=dropout)
+    model = load(place, load_weights=False, dropout=dropout)
+    with tensors.SafetensorLoader(place) as loader:
+        with_prefix = loader.get_prefixed_key
+
+        def name_in_file(name: str, names: Any) -> str:
+            known, bare = list(names.keys()), name.partition(".")[2]
+            found = with_prefix(name, names)
+            return bare if found not in known and bare in known else found
+
+        loader.get_prefixed_key = name_in_file
+        converter.convert_weights(model, loader, presets.load_json(place))
+    return model
 
 
 def _loaded(place: str, load: Callable[[], Any]) -> Any:
