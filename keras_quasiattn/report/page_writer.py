@@ -140,17 +140,7 @@ def _text(answer: Mapping[str, Any], maps: Sequence[str]) -> dict[str, Any]:
         "opened": f"{sum(map(bool, gates))} of {len(tokens)} open" if "gates" in answer else "",
         "map": maps.index(name) if name in maps else None,
         "plain": [] if weighed else str(answer.get("input", "")).split("\t"),
-        "tokens": [
-            {
-                "text": token,
-                "open": bool(gate),
-                "share": f"{share if gate else 0:.3f}",
-                "reading": f"{'open' if gate else 'closed'}, weight {weight:.4f}",
-            }
-            for token, gate, weight, share in zip(tokens, gates, weights, shares, strict=True)
-        ]
-        if weighed
-        else [],
+        "tokens": list(zip(tokens, gates, weights, shares, strict=True)) if weighed else [],
     }
 
 
