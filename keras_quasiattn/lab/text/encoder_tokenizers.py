@@ -81,7 +81,6 @@ class EncoderTokenizer(VocabularyTokenizer):
         super()._check_special(vocabulary)
         if any(not token or "\0" in token for token in vocabulary):
             raise ValueError("vocabulary must not have an empty token, or one with a NUL")
-        self.unknown_id = list(vocabulary).index(self.UNKNOWN)
 
     def split(self, strings: tf.Tensor) -> tf.RaggedTensor:
         """Split strings (B,) into pieces, ragged strings (B, pieces)."""
@@ -129,8 +128,6 @@ class BytePairTokenizer(VocabularyTokenizer):
     ends_between = 2  # number of end tokens between two texts
 
     def __init__(self, vocabulary: Sequence[str], merges: Sequence[str]) -> None:
-        if self.UNKNOWN in vocabulary:
-            self.unknown_id = list(vocabulary).index(self.UNKNOWN)
         super().__init__(vocabulary)
         self.start_id = self.vocabulary.index(START)
         self.end_id = self.vocabulary.index(END)

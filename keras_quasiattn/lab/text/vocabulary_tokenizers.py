@@ -163,6 +163,8 @@ class VocabularyTokenizer(abc.ABC):
         if unknown_ids < 1:
             raise ValueError(f"unknown_ids must be at least 1; got {unknown_ids}")
         self.vocabulary = list(vocabulary)
+        if self.UNKNOWN in self.vocabulary:
+            self.unknown_id = self.vocabulary.index(self.UNKNOWN)
         self.unknown_ids = unknown_ids
         # Texts never produce special tokens other than `UNKNOWN`, because brackets are split off or
         # removed.
