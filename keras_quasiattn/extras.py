@@ -34,7 +34,9 @@ def require(module: str, extra: str) -> ModuleType:
     return imported
 
 
-def lazy_attributes(package: str, homes: Mapping[str, str], extra: str) -> Callable[[str], Any]:
+def lazy_attributes(
+    package: str, homes: Mapping[str, str], extra: str, **other_extras: str
+) -> Callable[[str], Any]:
     """Return a `__getattr__` for `package` that imports each name from its module on first use.
 
     Args:
@@ -42,12 +44,13 @@ def lazy_attributes(package: str, homes: Mapping[str, str], extra: str) -> Calla
         homes: for each public name the module that defines it, relative to the package or, if it is
             in another package, in full. The import contract ignores such a lazy import.
         extra: the extra that the modules need.
+        **other_extras: the extra of each name whose module needs another one.
     """
 
     def get(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module = homes[name] if "." in homes[name] else f"{package}.{homes[name]}"
-        return getattr(require(module, extra), name)
+        return getattr(require(module, other_extras.get(name, extra)), name)
 
     return get

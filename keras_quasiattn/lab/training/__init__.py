@@ -1,6 +1,6 @@
 """Train a task in a run folder, with strategies, precision policies, checkpoints and resuming."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from keras_quasiattn.extras import lazy_attributes
 
@@ -10,19 +10,13 @@ if TYPE_CHECKING:
     from keras_quasiattn.lab.training.trainer import append_result, finish, result_row, train
 
 __all__ = ["AttentionSummaries", "RunFolder", "append_result", "finish", "result_row", "train"]
-_needing_tasks = lazy_attributes(
+__getattr__ = lazy_attributes(
     __name__,
     {
+        "AttentionSummaries": "attention_summaries",
         "RunFolder": "run_folder",
         **dict.fromkeys(("append_result", "finish", "result_row", "train"), "trainer"),
     },
     extra="tasks",
+    AttentionSummaries="report,tensorflow",
 )
-_needing_tensorboard = lazy_attributes(
-    __name__, {"AttentionSummaries": "attention_summaries"}, extra="report,tensorflow"
-)
-
-
-def __getattr__(name: str) -> Any:
-    get = _needing_tensorboard if name == "AttentionSummaries" else _needing_tasks
-    return get(name)
