@@ -9,7 +9,6 @@ import tensorflow_datasets as tfds
 
 ExamplesFrom = Callable[[int], tf.data.Dataset]
 Encode = Callable[..., Any]
-Tokenize = Callable[..., tf.Tensor]
 
 _POOL = 50  # batches sorted by length: a smaller pool mixes more, a larger one pads less
 
@@ -260,7 +259,7 @@ def fill_last_batch(order: np.ndarray, batch_size: int) -> tuple[np.ndarray, np.
 
 
 def sequence_pair_encoder(
-    tokenize: Tokenize,
+    tokenize: Callable[..., tf.Tensor],
     *,
     source_key: str,
     target_key: str,

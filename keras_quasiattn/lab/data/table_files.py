@@ -7,7 +7,7 @@ import itertools
 import json
 import re
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 
@@ -199,8 +199,8 @@ class _Wanted(NamedTuple):
         plain = self.our_names.keys() - set(found)
         return [name.strip() if name.strip() in plain else name for name in found]
 
-    def check(self, place: str, header: Collection[str]) -> None:
-        """Raise an error if a column is missing."""
+    def once(self, place: str, header: Sequence[str]) -> list[str]:
+        """Return the wanted columns of a header, which must have each once."""
         missing = [column for column in self.columns if column not in header]
         if missing:
             named = ",".join(f"{self.our_names[column]}=NAME" for column in missing)
@@ -208,10 +208,6 @@ class _Wanted(NamedTuple):
                 f"{place}: the columns are {_listed(header)}: {_listed(self.columns)} must be "
                 f"among them, or name yours, such as --columns {named}"
             )
-
-    def once(self, place: str, header: Sequence[str]) -> list[str]:
-        """Return the wanted columns of a header, which must have each once."""
-        self.check(place, header)
         found = [*self.columns, *(column for column in self.optional if column in header)]
         for column in found:
             if header.count(column) > 1:

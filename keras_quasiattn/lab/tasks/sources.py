@@ -76,16 +76,11 @@ def own_source(example: str, read: Callable[..., LabelledTextSet[Any]], **more: 
     """
 
     def read_own(options: Mapping[str, Any]) -> LabelledTextSet[Any]:
-        return read(
-            own_files(options), *(options[name] for name in ("columns",) if name in options)
-        )
+        files = {split: options[split] for split in SPLITS if options[split]}
+        if "train" not in files:
+            raise UserError(
+                "data.train is '': name a file, with --data FILE or --set data.train=FILE"
+            )
+        return read(files, *([options["columns"]] if "columns" in options else []))
 
     return Source(example=example, read=read_own, **more)
-
-
-def own_files(options: Mapping[str, Any]) -> dict[str, str]:
-    """Return the user's files by split, from a task's data options."""
-    files = {split: options[split] for split in SPLITS if options[split]}
-    if "train" not in files:
-        raise UserError("data.train is '': name a file, with --data FILE or --set data.train=FILE")
-    return files
