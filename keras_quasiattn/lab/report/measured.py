@@ -1,8 +1,9 @@
 """Metrics of models next to simple baselines, with intervals, and by class."""
 
 import dataclasses
+import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from keras_quasiattn.lab.tasks.measured import Judged, Measured
@@ -54,13 +55,21 @@ class Reached:
         return f"{text} ({' to '.join(map(number_text, interval))})" if interval else text
 
 
-def chosen_answers(judged: Sequence[Judged]) -> list[Judged]:
-    """Choose three right answers, different ones if possible, and the three surest mistakes."""
+def chosen_answers(
+    judged: Sequence[Judged], accepts: Callable[[str], bool] = lambda text: True
+) -> list[Judged]:
+    """Choose three right answers, different ones if possible, and the three surest mistakes.
+
+    They are those whose input is one that the task `accepts`; not every one that it measured is.
+    """
     right = [one for one in judged if one.right]
     first_of_each = list({one.expected: one for one in reversed(right)}.values())[::-1]
     others = [one for one in right if one not in first_of_each]
     wrong = sorted((one for one in judged if not one.right), key=lambda one: -one.confidence)
-    return [*[*first_of_each, *others][:_SHOWN], *wrong[:_SHOWN]]
+    accepted = (
+        (one for one in some if accepts(one.input)) for some in ([*first_of_each, *others], wrong)
+    )
+    return [one for some in accepted for one in itertools.islice(some, _SHOWN)]
 
 
 def beside_baselines(reached: Sequence[Reached]) -> Table:

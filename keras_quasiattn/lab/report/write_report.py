@@ -120,7 +120,10 @@ def view_of_run(
             folder.require_same_data(task)
             measured, simple = task.measure(model, split, limit), task.measure_baselines
             view.reached = Reached(name, task, split, measured, simple(split, limit))
-            judged = [] if inputs else chosen_answers(view.reached.measured.judged)
+            if not inputs:
+                judged = chosen_answers(
+                    view.reached.measured.judged, lambda one: _accepts(task, one)
+                )
         except UserError as error:
             if needed:
                 raise
@@ -143,6 +146,15 @@ def view_of_run(
     if rows and rows[-1]["matrices"]:
         view.sections.append(_over_training(name, origin, rows, titles))
     return view
+
+
+def _accepts(task: Task, text: str) -> bool:
+    """Return whether `predict` takes a text; it refuses some that training and measuring cut."""
+    try:
+        task.check_input(text)
+    except UserError:
+        return False
+    return True
 
 
 def view_of_saved_model(name: str, exported: ExportedModel, inputs: Sequence[str]) -> View:

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import tiny_texts
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab import tasks
 from keras_quasiattn.lab.report.measured import Reached, chosen_answers, confusion_section
-from keras_quasiattn.lab.report.write_report import write_report
+from keras_quasiattn.lab.report.write_report import view_of_run, write_report
 from keras_quasiattn.lab.tasks.measured import Judged, Measured
 from keras_quasiattn.lab.training import RunFolder, train
 
@@ -136,6 +137,46 @@ def test_six_texts_are_chosen():
     assert [one.input for one in chosen] == ["0", "2", "4", "9", "7", "5"]
     assert [one.input for one in chosen_answers(judged[:2])] == ["0", "1"]
     assert chosen_answers([]) == []
+    short = chosen_answers(judged, lambda text: text in "0369")
+    assert [one.input for one in short] == ["0", "6", "9", "3"]
+
+
+class Cutting:
+    """A task that cuts long texts to measure them, and refuses them in `predict`, as some do."""
+
+    name, figure, example = "cutting", "accuracy", "short"
+    missing_data = staticmethod(lambda: "")
+    prepare = staticmethod(lambda: None)
+    measure_baselines = staticmethod(lambda split, limit: {})
+
+    def measure(self, model, split, limit):
+        judged = [Judged(text, "a", "a", True, 0.9) for text in ("much too long", "brief")]
+        return Measured({"accuracy": 1.0}, None, judged)
+
+    def check_input(self, text):
+        if len(text) > 5:
+            raise UserError("too long")
+
+    def predict(self, model, texts):
+        for text in texts:
+            self.check_input(text)
+        return [{"input": text, "answer": "a"} for text in texts]
+
+    def tokenize(self, texts):
+        raise UserError("no tokens")
+
+    explain = predict
+
+
+def test_a_text_that_was_cut_to_measure_ended_the_report_as_too_long_to_predict(tmp_path):
+    folder = types.SimpleNamespace(
+        task=lambda _: Cutting(),
+        load_model=lambda _: None,
+        require_same_data=lambda _: None,
+        path=tmp_path,
+    )
+    view = view_of_run("m", folder, tmp_path, [], "validation", 2)
+    assert [text["input"] for text in view.texts] == ["brief"] and not view.notes
 
 
 @pytest.mark.parametrize("count", [2, 30])
