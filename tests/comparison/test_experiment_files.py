@@ -83,6 +83,8 @@ def test_figures_have_a_divisor_decimals_and_a_direction(tmp_path):
         ({"grid": "{ training.learning_rate = 0.1 }"}, "it must be a list of values"),
         ({"grid": "{ training.learning_rate = [] }"}, "it must be a list of values"),
         ({"grid": "{ training.rate = [1] }"}, "unknown option 'training.rate'"),
+        ({"grid": "{ training.steps = [400, 1.5] }"}, "training.steps is 1.5: it must be of"),
+        ({"grid": "{ model.units = [4], training.steps = [400, 0] }"}, "training.steps is 0: it"),
         ({"set": "{ model.unit = 3 }"}, "unknown option 'model.unit'"),
         ({"rows": "[3]"}, "row 3: it must be a table with a `name` or a `model`"),
         ({"rows": "[{}]"}, "row {}: it must be a table with a `name` or a `model`"),

@@ -239,3 +239,14 @@ def test_word_vectors_change_the_usual_rate_of_a_row_and_of_its_records():
             "options": {**options, "training.learning_rate": rate}, "command": "quasiattn compare",
         }  # fmt: skip
         assert row.key("test") == key_of(found)
+
+
+def test_a_table_of_another_precision_showed_the_runs_in_float32(tmp_path):
+    old, half = (record("bilstm_soft", 0, figure) for figure in (0.5, 0.7))
+    records = [{**old, "seed": 1, "policy": "float32"}, old, {**half, "policy": "mixed_bfloat16"}]
+    names = set()
+    for policy, seeds, mean in (("float32", 2, 0.5), ("mixed_bfloat16", 1, 0.7)):
+        line = lines(tmp_path, records, f"policy = {policy!r}\n{FILE}")["soft"]
+        assert (len(line.runs), line.figures["accuracy"].mean) == (seeds, mean)
+        names.add(line.row.run(0))
+    assert len(names) == 2  # their run folders

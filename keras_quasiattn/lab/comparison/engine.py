@@ -1,6 +1,5 @@
 """Train and measure the missing runs of plans or tables, several at once; report progress."""
 
-import dataclasses
 import io
 import itertools
 import os
@@ -59,7 +58,7 @@ def _task(job: Job) -> Task:
 def _run(job: Job) -> dict[str, Any]:
     """Train, unless the run is finished, and measure; return the record of the run."""
     task = _task(job)
-    folder = train(task, job.path, policy=job.policy, progress=False, command=job.command)
+    folder = train(task, job.path, policy=job.row.policy, progress=False, command=job.command)
     task.prepare()
     folder.require_same_data(task)  # a run that had finished before is not trained again
     model = folder.load_model()
@@ -110,8 +109,8 @@ def _cost(job: Job) -> dict[str, float]:
     task.prepare()
     settings = task.training_settings
     keras.utils.set_random_seed(job.seed)
-    with dtype_policy(job.policy):
-        model = compiled_model(task, job.policy)
+    with dtype_policy(job.row.policy):
+        model = compiled_model(task, job.row.policy)
         starts: list[float] = []  # of the batches
         clock = keras.callbacks.LambdaCallback(
             on_train_batch_begin=lambda batch, logs: starts.append(time.perf_counter())
@@ -306,10 +305,7 @@ def train_tables(
 
     chosen = None if vectors is None else str(vectors)
     like = Job(items=runs / "items", data_dir=Path(data_dir), command=tuple(command))
-    plans = []
-    for table in tables:
-        job = dataclasses.replace(like, policy=table.policy)
-        plans.append(Plan(table, records[table.records], path_of, chosen, job))
+    plans = [Plan(table, records[table.records], path_of, chosen, like) for table in tables]
     seconds: dict[tuple[str, str, str], list[float]] = {}  # of recorded runs of a model on data
     for row in itertools.chain(*records.values()):
         if "seconds" in row:

@@ -32,6 +32,7 @@ Record = Mapping[str, Any]
 Key = tuple[str, str, str, str, frozenset[str]]
 VECTORS = "data.vectors"
 WITHOUT_VECTORS = "without word vectors"
+_USUAL_POLICY: Final = "float32"
 _LONGEST = 120  # characters of a folder's name, before the seed
 _LESS_IS_BETTER: Final = frozenset(
     {"attention_flops", "cross_entropy", "density", "expected_calibration_error", "loss"}
@@ -52,7 +53,7 @@ _ROW: Final[Mapping[str, type | tuple[type, ...]]] = {
 }
 _KINDS: Final = {str: "text", dict: "a table", list: "a list", int: "a positive integer"}
 _OF_TEXTS: Final = {"presets", "attentions", "data", "paper"}
-_AS_GIVEN: Final = {"title", "data", "seeds", "split", "limit", "policy", "paper", "note"}
+_AS_GIVEN: Final = {"title", "data", "seeds", "split", "limit", "paper", "note"}
 Point = Mapping[str, Any]
 
 
@@ -90,7 +91,12 @@ def key_of(record: Record) -> Key:
     # Rows have word vectors where a model takes some; runs without form separate rows.
     if usual_options(*place).takes_vectors and not record["options"].get(VECTORS):
         notes.add(WITHOUT_VECTORS)
-    return (*key[:4], key[4] | notes)
+    return (*key[:4], key[4] | notes | _of_policy(record.get("policy", _USUAL_POLICY)))
+
+
+def _of_policy(policy: str) -> set[str]:
+    """Return what a precision adds to a key; earlier records without one are of the usual."""
+    return set() if policy == _USUAL_POLICY else {f"policy={policy}"}
 
 
 def read_records(file: Path) -> Sequence[Record]:
@@ -139,6 +145,7 @@ class Row:
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     paper: str = ""
     against: str = ""  # name of the row on the same data with which it is compared
+    policy: str = _USUAL_POLICY  # precision of the trainings
 
     def key(self, split: str) -> Key:
         """Return the key that the records of the row's runs share."""
@@ -148,8 +155,10 @@ class Row:
         vectors = {VECTORS: "some"} if self.wants_vectors else {}
         options = usual.with_overrides({**vectors, **self.settings}).options()
         key = key_of_options(self.task, self.preset, self.model, split, options)
-        without = usual.takes_vectors and self.settings.get(VECTORS) == ""
-        return (*key[:4], key[4] | {WITHOUT_VECTORS}) if without else key
+        notes = _of_policy(self.policy)
+        if usual.takes_vectors and self.settings.get(VECTORS) == "":
+            notes.add(WITHOUT_VECTORS)
+        return (*key[:4], key[4] | notes)
 
     @property
     def wants_vectors(self) -> bool:
@@ -162,7 +171,8 @@ class Row:
         """Return the name of the run folder, the same in every table with this row."""
         options = (f"{name.partition('.')[2]}={value}" for name, value in self.settings.items())
         # An option may be a path.
-        name = "-".join([self.preset, self.model, *options]).replace("/", "-")
+        parts = [self.preset, self.model, *options, *_of_policy(self.policy)]
+        name = "-".join(parts).replace("/", "-")
         if len(name) > _LONGEST:
             digest = hashlib.sha256(name.encode()).hexdigest()[:8]
             name = f"{name[:_LONGEST]}-{digest}"
@@ -191,7 +201,6 @@ class Table:
     first_seed: int = 0
     split: str = "test"
     limit: int | None = None
-    policy: str = "float32"  # precision of the trainings
     paper: str = ""
     note: str = ""
 
@@ -250,10 +259,11 @@ class Table:
 
     def points(self) -> list[dict[str, Any]]:
         """Return the combinations of the grid, or one empty combination without a grid."""
-        return [
-            dict(zip(self.grid, values, strict=True))
-            for values in itertools.product(*self.grid.values())
-        ]
+        return _points(self.grid)
+
+
+def _points(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
 
 
 def read_experiments(file: str | Path) -> list[Table]:
@@ -266,8 +276,8 @@ def read_experiments(file: str | Path) -> list[Table]:
     - `rows`, each with `model`, and optionally `name`, `preset`, `set`, `against`, and `paper`
       (text, or text by preset). A row without `model` only shows the paper's results;
     - or `model`, `attentions` and `attention_options`, for one row per attention;
-    - `grid`, `choose`, `seeds`, `split`, `limit`, `policy`, `records` (relative to the file) as in
-      `Table`;
+    - `grid`, `choose`, `seeds`, `split`, `limit`, `records` (relative to the file) as in `Table`,
+      and the `policy` of its rows;
     - `figures`: the metrics to show: for each heading, the name of a metric, or a list of name,
       divisor and number of decimals;
     - `data`: display names of the data, by preset.
@@ -296,7 +306,7 @@ def _table(file: Path, given: Mapping[str, Any]) -> Table:
     for name in ("name", "task", "records", "figures"):
         if not given.get(name):
             raise UserError(f"{where} has no {name!r}")
-    if (policy := given.get("policy", "float32")) not in POLICIES:
+    if (policy := given.get("policy", _USUAL_POLICY)) not in POLICIES:
         raise UserError(f"{where}: {UserError.unknown('precision policy', policy, POLICIES)}")
     grid = _dotted(given.get("grid", {}))
     for name, values in grid.items():
@@ -304,7 +314,7 @@ def _table(file: Path, given: Mapping[str, Any]) -> Table:
             raise UserError(f"{where}: grid of {name} is {values!r}: it must be a list of values")
     figures = {heading: _figure(where, one) for heading, one in given["figures"].items()}
     try:
-        rows = list(_rows(where, given, {name: values[0] for name, values in grid.items()}))
+        rows = list(_rows(where, given, _points(grid)))
     except UserError as error:
         raise UserError(f"{where}: {error}".replace(f"{where}: {where}", where)) from None
     if not rows:
@@ -342,8 +352,8 @@ def _figure(where: str, given: Any) -> Figure:
     return Figure(*parts)
 
 
-def _rows(where: str, given: Mapping[str, Any], first: Mapping[str, Any]) -> Iterator[Row]:
-    """Return a table's rows; `first`, a combination of its grid, serves to check their options."""
+def _rows(where: str, given: Mapping[str, Any], points: Sequence[Point]) -> Iterator[Row]:
+    """Return a table's rows, with options that are right at all `points` of its grid."""
     listed = [*given.get("rows", []), *_of_attentions(given)]
     for one in listed:
         if not isinstance(one, dict) or not (one.get("name") or one.get("model")):
@@ -364,11 +374,13 @@ def _rows(where: str, given: Mapping[str, Any], first: Mapping[str, Any]) -> Ite
                 settings=changed if one.get("model") else {},
                 paper=printed if isinstance(printed, str) else printed.get(preset, ""),
                 against=against if against and against != name and one.get("model") else "",
+                policy=given.get("policy", _USUAL_POLICY),
             )
             if row.model:
                 task, names = tasks.describe(row.task), {"preset": preset, "model": row.model}
                 chosen_options(row.task, task, **names, seed=0, overrides={})
-                row.with_settings(first).key("test")
+                for point in points:
+                    row.with_settings(point).key("test")
             yield row
 
 
@@ -420,7 +432,6 @@ class Job:
     limit: int | None = None
     items: Path = Path()  # folder for the scores of single examples
     data_dir: Path = Path("data")
-    policy: str = "float32"
     command: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
     assets: Path | None = None  # learned by another task from the same data

@@ -82,7 +82,10 @@ def compare_task(
     table = Table(
         name=task.name,
         title=f"{task.name} on {data}, model {task.model}",
-        rows=[Row(name, task.name, task.preset, task.model, given[name]) for name in names],
+        rows=[
+            Row(name, task.name, task.preset, task.model, given[name], policy=policy)
+            for name in names
+        ],
         records=folder / _RECORDS,
         figures={task.figure: Figure(task.figure)},
         grid={_RATE: rates},
@@ -91,7 +94,6 @@ def compare_task(
         first_seed=task.seed,
         split=split,
         limit=limit,
-        policy=policy,
     )
     with only_process(folder, "comparing"), Progress(progress) as shown:
         shown.say(*(task.remarks() if shown.shown else ()))
@@ -144,7 +146,6 @@ class _Work:
             limit=table.limit,
             items=folder / "items",
             data_dir=task.data_dir,
-            policy=table.policy,
             command=tuple(command),
             assets=_written_assets(task, folder / "assets"),
         )
