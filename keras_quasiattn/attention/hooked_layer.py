@@ -106,7 +106,8 @@ def hook(layer: Any, make: Any) -> None:
         name=f"{layer.name}_heads",
     )
     heads = Heads(made, name="heads")
-    heads.build_for(rank=len(_dense(layer, "query").equation.split("->")[1]))
+    with keras.name_scope(layer.name, caller=layer):  # the path of its weights
+        heads.build_for(rank=len(_dense(layer, "query").equation.split("->")[1]))
     locked = layer._tracker.locked
     layer._tracker.unlock()
     layer.heads = heads

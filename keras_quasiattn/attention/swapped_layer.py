@@ -22,6 +22,8 @@ _NAMES_HERE = {"num_query_heads": "num_heads", "head_dim": "key_dim"}
 STARTS = {"projections": None, "unchanged": "added", "blend": "blended"}
 # Keras' own attentions with heads.
 WITH_HEADS = (keras.layers.MultiHeadAttention, keras.layers.GroupQueryAttention)
+# Arguments that change both attentions of a layer.
+_COMMON = {"attention_axes", "rotary_base", "sliding_window", "use_gate"}
 # The configuration entries by which a block or model of this package chooses its attention.
 _CHOICE = {"attention", "attention_options", "num_heads"}
 
@@ -86,7 +88,9 @@ class Swap:
         made = self.block_class(kind, serialized)
         # A copy, because Keras' wrappers and models change what they read
         config = copy.deepcopy(serialized["config"])
-        return super(SwappedLayer, made).from_config(config)  # type: ignore[misc]
+        layer: Any = super(SwappedLayer, made).from_config(config)  # type: ignore[misc]
+        layer.swap_collected()
+        return layer
 
     def block_class(self, kind: type[Any], serialized: dict[str, Any]) -> Any:
         """Return the subclass of `kind` for a layer that was `serialized` before the swap."""
@@ -94,9 +98,10 @@ class Swap:
         @functools.wraps(kind.build)
         def build(layer: Any, *args: Any, **kwargs: Any) -> None:
             kind.build(layer, *args, **kwargs)
+            layer.swap_collected()
             for value, made in vars(layer).pop("_swapped", {}).values():
                 if value.built and not made.built:  # `kind.build` has kept and built the original
-                    made.build_from_config(value.get_build_config())
+                    build_like(made, value)
             for one in filter(can_be_hooked, layer._flatten_layers()):
                 self.hook(one)
 
@@ -115,10 +120,12 @@ class Swap:
 
     def assigned(self, value: Any) -> Any:
         """Return the replacement for a layer that a block assigns."""
+        if self._is_done(value):
+            return value
         if self.replaces(value):
             made = self._attention_layer(value)
             if value.built:
-                made.build_from_config(value.get_build_config())
+                build_like(made, value)
             return made
         if isinstance(value, keras.Sequential) or is_graph(value):
             return self._model(value)
@@ -128,10 +135,17 @@ class Swap:
         """Return whether this is a layer with attention to swap in it."""
         return holder_name(layer) in self.holders
 
+    def _is_done(self, layer: keras.layers.Layer) -> bool:
+        """Return whether this is a copy that was made for this swap."""
+        return getattr(layer, "_swap", None) == self
+
     def _model(self, model: keras.Model) -> keras.Model:
         """Return a copy of a functional or sequential model that a block assigns, if it attends."""
         # Some layers make their attention only when they are built
-        if not any(self.replaces(one) or self.holds(one) for one in model._flatten_layers()):
+        if not any(
+            self.replaces(one) or (self.holds(one) and not self._is_done(one))
+            for one in model._flatten_layers()
+        ):
             return model
         if makes_its_layers(model):
             return made_anew(model, self)
@@ -153,8 +167,14 @@ class Swap:
     ) -> dict[str, Any]:
         """Return the constructor arguments in which the new layer differs from the given one."""
         form = STARTS[self.start]
-        if form is None or attention == self.attention:
+        if form is None or (attention == self.attention and self._adds_nothing):
             return {**self.options, "start": None} if kept.get("start") else self.options
+        for option in _COMMON & self.options.keys():
+            if (self.options[option] or None) != (kept.get(option) or None):
+                raise ValueError(
+                    f"`{option}` must stay as it is with `start={self.start!r}`, because both "
+                    f"attentions share it. Received: {option}={self.options[option]!r}"
+                )
         if kept.get("start"):
             raise ValueError(
                 f"`model` must not have been swapped with `start={form}` before. Swap the original "
@@ -162,6 +182,14 @@ class Swap:
             )
         start = {"attention": attention, "options": options or None, "form": form}
         return {**self.options, "start": start}
+
+    @property
+    def _adds_nothing(self) -> bool:
+        """Whether the options leave the attention as it is; factors are learned from 1."""
+        fields = dataclasses.fields(ATTENTIONS[self.attention].options_class)
+        return all(
+            self.options.get(one.name, one.default) in ("learned", one.default) for one in fields
+        )
 
     def _choice(self, config: dict[str, Any]) -> dict[str, Any]:
         """Return the constructor arguments of a block that choose this attention."""
@@ -196,7 +224,9 @@ class SwappedLayer(QuantizedParts):
         if isinstance(value, keras.layers.Layer):
             # A layer that is assigned twice is swapped once. Keras would track an attribute.
             known = self.__dict__.setdefault("_swapped", {})
-            return known.setdefault(id(value), (value, self._swap.assigned(value)))[1]
+            if id(value) not in known:
+                known[id(value)] = (value, self._swap.assigned(value))
+            return known[id(value)][1]
         if type(value) not in (list, tuple, dict):
             return value
         held = list(value.values() if isinstance(value, dict) else value)
@@ -204,6 +234,31 @@ class SwappedLayer(QuantizedParts):
         if all(one is other for one, other in zip(held, made, strict=True)):
             return value
         return type(value)(zip(value, made, strict=True) if isinstance(value, dict) else made)
+
+    def swap_collected(self) -> None:
+        """Swap what was put into lists and dictionaries after these became attributes."""
+        for name, value in list(vars(self).items()):
+            if not name.startswith("_self_"):  # TensorFlow's record of all attributes
+                self._swap_in(value)
+
+    def _swap_in(self, collection: Any) -> None:
+        # Keras makes other classes of the lists and dictionaries whose layers it tracks
+        kind: Any = list if isinstance(collection, list) else dict
+        tracker: Any = getattr(collection, "tracker", None)
+        if not isinstance(collection, kind) or tracker is not vars(self)["_tracker"]:
+            return
+        for place, value in list(enumerate(collection) if kind is list else collection.items()):
+            if not isinstance(value, keras.layers.Layer):
+                self._swap_in(value)
+                continue
+            made = self._assigned(value)
+            if made is value:
+                continue
+            if tracker.is_in_store("layers", made):
+                tracker.untrack(value)
+            elif tracker.is_in_store("layers", value):
+                tracker.replace_tracked_value("layers", value, made)  # in the order of the original
+            kind.__setitem__(collection, place, made)
 
     def get_config(self) -> dict[str, Any]:
         """Return the layer's configuration as it was before the swap, and the swap."""
@@ -231,6 +286,13 @@ def original_class(layer: keras.layers.Layer) -> type[Any]:
     while issubclass(kind, (SwappedLayer, HookedLayer)):
         kind = kind.__bases__[1]
     return kind
+
+
+def build_like(layer: Any, other: Any) -> None:
+    """Build a layer for the shapes of another one, and with the paths of its weights."""
+    # Keras would take the path from the layer whose call or `build` is running, if any
+    layer._parent_path = other._parent_path
+    layer.build_from_config(other.get_build_config())
 
 
 def is_graph(layer: keras.layers.Layer) -> bool:

@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_quasiattn.attention.start import Start
-from keras_quasiattn.core.arguments import check
+from keras_quasiattn.core.arguments import check, check_positive_integer, is_number
 
 
 def blends(model: keras.Model) -> list[Start]:
@@ -49,9 +49,11 @@ class BlendAttention(keras.callbacks.Callback):
 
     def __init__(self, share: float = 0.5, updates: int | None = None) -> None:
         super().__init__()
-        self.share = check(0 < share <= 1, share, "share", "above 0 and at most 1")
-        fits = updates is None or updates >= 1
-        self.updates = check(fits, updates, "updates", "None or at least 1")
+        fits = is_number(share) and 0 < share <= 1
+        self.share = check(fits, share, "share", "a number above 0 and at most 1")
+        if updates is not None:
+            check_positive_integer(updates, "updates")
+        self.updates = updates
         self._before = self._seen = 0  # batches before this epoch, and batches so far
 
     def on_train_begin(self, logs: Any = None) -> None:

@@ -17,6 +17,7 @@ from keras_quasiattn.attention.swapped_layer import (
     STARTS,
     WITH_HEADS,
     Swap,
+    build_like,
     holder_name,
     is_graph,
     made_anew,
@@ -243,7 +244,7 @@ def _pairs(source: keras.Layer, target: keras.Layer) -> Iterator[tuple[keras.Lay
 def _build_alike(source: keras.Layer, target: keras.Layer) -> None:
     """Build what the graph does not: layers inside one that defines its own output shape."""
     if source.built and not target.built:
-        target.build_from_config(source.get_build_config())
+        build_like(target, source)
     if not _differ((source, target)):
         for pair in zip(_inside(source), _inside(target), strict=True):
             _build_alike(*pair)

@@ -183,18 +183,80 @@ def test_a_layer_that_is_assigned_twice_is_swapped_once():
     assert stack.blocks[1].get_config()["attention"] == "coda"
 
 
+class Late(keras.layers.Layer):
+    """A layer that makes its attention in its first call, in a list."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.parts: list[Any] = []
+
+    def build(self, shape: Any) -> None:
+        self.parts.append(keras.layers.Dense(8))
+        self.parts[0].build(shape)
+
+    def call(self, x: Any) -> Any:
+        if len(self.parts) == 1:
+            self._tracker.unlock()
+            self.parts.append(keras.layers.MultiHeadAttention(2, 4, name="self_attention"))
+        return self.parts[1](self.parts[0](x), x)
+
+
 def test_attention_that_is_no_attribute_is_named():
     def both(x: Any, mask: Any) -> Any:
-        return Block(8, keeps=True, name="keeps")(of_block(x, mask))
+        return Late(name="late")(of_block(x, mask))
 
     with pytest.warns(
         UserWarning,
-        match=r"self_attention \(MultiHeadAttention\) in keeps \(Block\): its layer holds it nei",
+        match=r"self_attention \(MultiHeadAttention\) in late \(Late\): its layer holds it nei",
     ):
         copy = swap_attention(model_of(both))
     assert kinds(copy) == [MultiHeadCoDA, keras.layers.MultiHeadAttention]
     with pytest.raises(ValueError, match="to swap for 'coda'.*Unchanged: self_attention"):
-        swap_attention(model_of(lambda x, mask: of_block(x, mask, keeps=True)))
+        swap_attention(model_of(lambda x, mask: Late()(x)))
+
+
+@keras.saving.register_keras_serializable("tests")
+class Collecting(keras.layers.Layer):
+    """Attention and blocks in lists and dictionaries that grow after they are attributes."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.parts: list[Any] = []
+        self.first = keras.layers.MultiHeadAttention(2, 4, name="first")
+        self.named: dict[str, Any] = {"more": []}
+        for made in (keras.layers.MultiHeadAttention(2, 4, name="own"), self.first, Block(8)):
+            self.parts.append(made)
+        self.named["one"] = keras.layers.MultiHeadAttention(1, 8, name="one")
+        self.named["more"].append(Block(8, keeps=True))
+        self.after = keras.layers.Dense(8)
+
+    def build(self, shape: Any) -> None:
+        self.named["two"] = keras.layers.MultiHeadAttention(1, 4, name="two")
+        for part in (*self.parts[:2], self.named["one"], self.named["two"]):
+            part.build(shape, shape)
+        for part in (self.parts[2], self.named["more"][0], self.after):
+            part.build(shape)
+
+    def call(self, x: Any) -> Any:
+        for part in (*self.parts[:2], self.named["one"], self.named["two"]):
+            x = part(x, x)
+        return self.after(self.named["more"][0](self.parts[2](x)))
+
+
+def test_attention_that_was_appended_to_a_list_stayed(tmp_path):
+    x = keras.Input((None, 8))
+    model = keras.Model(x, Collecting(name="collecting")(x))
+    assert len(kinds(model)) == 6
+    copy = swap_attention(model, "relu", start="unchanged")
+    assert kinds(copy) == [MultiHeadReLU] * 6
+    np.testing.assert_allclose(values(copy, X), values(model, X), atol=1e-6)
+    assert [one.name for one in copy._flatten_layers() if one.name in ("own", "one", "two")] == [
+        one.name for one in model._flatten_layers() if one.name in ("own", "one", "two")
+    ]
+    copy.save(tmp_path / "copy.keras")
+    loaded = keras.saving.load_model(tmp_path / "copy.keras")
+    assert kinds(loaded) == [MultiHeadReLU] * 6
+    np.testing.assert_allclose(values(loaded, X), values(copy, X), atol=1e-6)
 
 
 def test_a_layer_in_a_wrapper_of_keras(tmp_path):

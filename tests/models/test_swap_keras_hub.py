@@ -70,6 +70,19 @@ def test_a_model_is_swapped_answers_as_before_learns_and_is_saved(name, tmp_path
         assert isinstance(loaded, type(model)) and difference(one, loaded) <= 1e-6
 
 
+@pytest.mark.parametrize("name", some(("BERT", "GPT-2", "BART", "Llama"), ("BERT", "GPT-2")))
+def test_weights_of_different_layers_had_the_same_path(name):
+    """Rates by layer, decay and distribution choose weights by their paths."""
+    paths = [weight.path for weight in original(name).weights]
+    assert len(set(paths)) == len(paths)
+    for start in ("projections", "unchanged", "blend"):
+        copy = swap_attention(original(name), "coda", start=start, alpha="learned")
+        found = [weight.path for weight in copy.weights]
+        assert len(set(found)) == len(found) and set(paths) <= set(found)
+        loaded = keras.models.clone_model(copy)
+        assert [weight.path for weight in loaded.weights] == found
+
+
 @pytest.mark.parametrize("name", some(("BERT classifier", "GPT-2"), ("BERT classifier",)))
 def test_a_clone_and_a_nested_model_keep_the_swap(name, tmp_path):
     """Keras clones layer by layer and saves a nested model alone: each part must know the swap."""

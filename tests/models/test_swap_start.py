@@ -224,6 +224,25 @@ def test_a_swap_of_a_swap_is_refused():
         swap_attention(copy, "relu", start="softly")
 
 
+@pytest.mark.parametrize("start", FORMS)
+def test_softmax_with_another_factor_did_not_start_unchanged(start):
+    copy = swap_attention(original("functional"), "softmax", start=start, alpha=3.0)
+    assert len(starts(copy)) == 4
+    expected = values(original("functional"), X, MASK)
+    np.testing.assert_allclose(values(copy, X, MASK), expected, atol=1e-6)
+    learned = swap_attention(original("functional"), "softmax", start=start, alpha="learned")
+    assert not starts(learned)
+    np.testing.assert_allclose(values(learned, X, MASK), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("option", ["rotary_base", "sliding_window", "use_gate"])
+@pytest.mark.parametrize("make", MAKERS)
+def test_an_option_of_both_attentions_changed_the_old_one(option, make):
+    given = {option: {"rotary_base": 100.0, "sliding_window": 2, "use_gate": True}[option]}
+    with pytest.raises(ValueError, match=f"`{option}` must stay as it is with `start='unchanged'`"):
+        swap_attention(original(make), "sigmoid", start="unchanged", **given)
+
+
 class Shares(keras.callbacks.Callback):
     """Record the share and what is computed after each batch."""
 
@@ -331,7 +350,9 @@ def test_what_a_blend_needs_is_named():
     copy = blended()
     with pytest.raises(ValueError, match="`updates` must be given where the number of batches"):
         copy.fit(((X, X) for _ in range(2)), verbose=0, callbacks=[BlendAttention()])
-    with pytest.raises(ValueError, match="`share` must be above 0 and at most 1. Rec.*=0"):
-        BlendAttention(0)
-    with pytest.raises(ValueError, match="`updates` must be None or at least 1. Received: upd.*=0"):
-        BlendAttention(updates=0)
+    for share in (0, True, "half", None, float("nan")):
+        with pytest.raises(ValueError, match="`share` must be a number above 0 and at most 1. Rec"):
+            BlendAttention(share)
+    for updates in (0, 2.5, True, "3"):
+        with pytest.raises(ValueError, match="`updates` must be a positive integer. Received: upd"):
+            BlendAttention(updates=updates)
