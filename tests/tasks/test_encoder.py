@@ -15,9 +15,10 @@ import without_keras
 from tiny import built, prepared
 from tools import reloaded
 
+from keras_quasiattn.attention.coda.calibration import calibrate_attention
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.serving.export import _ask, _write
-from keras_quasiattn.lab.tasks import get
+from keras_quasiattn.lab.tasks import encoder_reading, get
 from keras_quasiattn.lab.tasks.encoder import load_encoder
 from keras_quasiattn.lab.tasks.encoder_model import start_logits
 from keras_quasiattn.lab.tasks.encoder_reading import pack
@@ -387,6 +388,58 @@ def _steps(task, model, count):
     model.fit(task.training_data(0), steps_per_epoch=count, epochs=1, verbose=0)
 
 
+def test_the_dense_layer_was_fitted_to_an_attention_that_was_not_yet_calibrated(make, monkeypatch):
+    task, model = built(
+        make(
+            model__attention="coda",
+            model__attention_start="projections",
+            model__attention_options={"scaling": "calibrated"},
+        )
+    )
+
+    def scales():
+        return [w.numpy() for w in model.weights if w.name in ("alpha_scale", "beta_scale")]
+
+    before, fitted = scales(), []
+    monkeypatch.setattr(
+        encoder_reading, "start_logits", lambda *arguments, **options: fitted.append(scales())
+    )
+    task.initialize(model)
+    calibrate_attention(model, next(iter(task.training_data(0)))[0])  # as the trainer does
+    assert len(before) == 4
+    for one, seen, last in zip(before, *fitted, scales(), strict=True):
+        assert np.abs(one - last).max() > 1e-3
+        np.testing.assert_allclose(seen, last, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "lowercase", "strips"),
+    [
+        ([], True, True),
+        (["caf\u00e9"], True, False),
+        (["cafe\u0301"], True, False),
+        (["\uac00"], True, False),  # a Korean syllable, which would be taken apart
+        ([], False, False),
+    ],
+)
+def test_words_with_accents_were_unknown_to_uncased_encoders(
+    pieces, lowercase, strips, encoder_folder, tmp_path
+):
+    import keras_hub
+
+    place = shutil.copytree(encoder_folder, tmp_path / "place")
+    (place / "assets" / "tokenizer" / "vocabulary.txt").unlink()
+    vocabulary = [*tiny_encoder.VOCABULARY[: -len(pieces) or None], *pieces]
+    made = keras_hub.models.BertTokenizer(vocabulary=vocabulary, lowercase=lowercase)
+    made.save_to_preset(str(place))
+    encoder, found, merges = load_encoder(str(place))
+    assert (encoder.lowercase, encoder.strip_accents) == (lowercase, strips)
+    tokenizer = encoder.tokenizer(found, merges)
+    (read,) = tokenizer.split(tf.constant(["caf\u00e9"])).to_list()
+    expected = {True: [b"c", b"##a", b"##f", b"##e"], False: [b"[UNK]"]}[strips]
+    assert read == (["caf\u00e9".encode()] if pieces == ["caf\u00e9"] else expected)
+
+
 def test_frozen_layers_are_the_lowest(make):
     words = {"embedding": 1, "transformer_layer_0": 2, "transformer_layer_1": 3, "logits": 4}
     for frozen in range(4):
@@ -422,12 +475,20 @@ def test_another_attention_comes_in_under_lora_too(start):
     assert len(factors) == 2 and factors <= _changed(before, _weights(model))
 
 
-def test_rates_fall_from_layer_to_layer(make):
+@pytest.mark.parametrize("attention", ["softmax", "coda"])  # those of CoDA had one rate for all
+def test_rates_fall_from_layer_to_layer(attention, make):
     task, model = built(
-        make(model__layer_decay=0.5, training__batch_size=4, training__epsilon=1e-12)
+        make(
+            model__attention=attention,
+            model__layer_decay=0.5,
+            training__batch_size=4,
+            training__epsilon=1e-12,
+        )
     )
     factors = task.rate_factors(model)
-    assert {factors[one.path] for one in model.encoder.layers[-1].weights} == {0.5}
+    for number, factor in enumerate((0.25, 0.5)):
+        layer = model.encoder.get_layer(f"transformer_layer_{number}")
+        assert {factors[one.path] for one in layer.weights} == {factor}
     embedding = next(one for one in factors if "token_embedding" in one)
     assert factors[embedding] == 0.125
     before = _weights(model)

@@ -67,13 +67,45 @@ def test_a_place_of_an_unknown_kind_is_refused_with_the_kinds_that_there_are():
     ("config", "said"),
     [
         ('{"model_type": "albert"}', "does not load: its files have no 'vocab_size'"),
-        ('{"a": ', r"does not load: a file of it is not JSON \(Expecting value"),
+        ('{"a": ', r"config.json, line 1, column 7: Expecting value"),
+        ("null", r"config.json, line 1: it must be a JSON object"),
+        ("[]", r"config.json, line 1: it must be a JSON object"),
+        (b'{"a": "\xe9"}', r"config.json, line 1: it is not UTF-8"),
     ],
 )
 def test_a_damaged_configuration_was_named_by_a_word_or_a_position_alone(config, said, tmp_path):
-    (tmp_path / "config.json").write_text(config)
+    content = config if isinstance(config, bytes) else config.encode()
+    (tmp_path / "config.json").write_bytes(content)
     with pytest.raises(UserError, match=said):
         load_encoder(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("vocab.txt", b"[PAD]\n[UNK]\na\n[CLS]\r\na\n", "line 5: the piece 'a' is in line 3 alre"),
+        ("vocab.txt", b"[PAD]\n[UNK]\n\na\n", "line 3: it is empty: expected a piece in each"),
+        ("vocab.txt", b"[PAD]\n[UNK]\n\xe9\n", "line 3: it is not UTF-8"),
+        ("vocab.txt", b"\xef\xbb\xbf[PAD]\n[UNK]\n", "line 1: it begins with a byte-order mark"),
+        ("assets/tokenizer/vocabulary.txt", b"a\na\n", "line 2: the piece 'a' is in line 1"),
+        ("tokenizer_config.json", b"[]", "line 1: it must be a JSON object"),
+        ("tokenizer_config.json", b'{\n"a" 1}', "line 2, column 5: Expecting ':' delimiter"),
+        ("tokenizer_config.json", b'{"do_lower_case": "false"}', "do_lower_case is 'false': it mu"),
+    ],
+)
+def test_a_damaged_file_was_named_by_neither_name_nor_line(name, content, said, tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError) as wrong:
+        check_place(str(tmp_path))
+    assert str(wrong.value).startswith(str(tmp_path / name)) and said in str(wrong.value)
+
+
+def test_lines_may_end_as_on_windows(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "vocab.txt").write_bytes(b"[PAD]\r\n[UNK]\r\na")
+    check_place(str(tmp_path))
 
 
 def test_what_was_downloaded_needs_no_network(tmp_path):

@@ -2,6 +2,8 @@
 
 import contextlib
 import importlib.util
+import io
+import json
 import os
 import socket
 import threading
@@ -47,6 +49,7 @@ def check_place(place: str) -> None:
         if not (Path(place) / "config.json").is_file():
             lacking = "is a file" if Path(place).is_file() else "has no config.json"
             raise UserError(f"the encoder {place!r} {lacking}: name {_PLACES}")
+        _check_files(Path(place))
         return
     if not has_scheme:
         if Path(place).is_absolute() or place.count("/") > 0 or place.startswith("."):
@@ -74,6 +77,52 @@ def check_place(place: str) -> None:
         )
     # Otherwise the client asks five times, for 23 seconds, before it looks into its folder.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+
+def _check_files(folder: Path) -> None:
+    """Reject files of which KerasHub's errors name neither the file nor the line."""
+    for name in ("config.json", "tokenizer_config.json"):
+        file = folder / name
+        try:
+            values = json.loads(_text(file)) if file.is_file() else {}
+        except json.JSONDecodeError as error:
+            place = f"line {error.lineno}, column {error.colno}"
+            raise UserError(f"{file}, {place}: {error.msg}") from error
+        except RecursionError:
+            values = None
+        if not isinstance(values, dict):
+            raise UserError(f"{file}, line 1: it must be a JSON object")
+        is_lower = values.get("do_lower_case", True)
+        if not isinstance(is_lower, bool):
+            raise UserError(f"{file}: do_lower_case is {is_lower!r}: it must be true or false")
+    for name in ("vocab.txt", "assets/tokenizer/vocabulary.txt"):
+        if (folder / name).is_file():
+            _check_pieces(folder / name)
+
+
+def _check_pieces(file: Path) -> None:
+    """Reject a WordPiece vocabulary with an empty line, or with a piece in two lines."""
+    text, lines = _text(file), dict[str, int]()
+    if text.startswith("\ufeff"):
+        raise UserError(f"{file}, line 1: it begins with a byte-order mark: save it without one")
+    for number, line in enumerate(io.StringIO(text, newline=None), 1):
+        piece = line.rstrip()  # as KerasHub does
+        if not piece:
+            raise UserError(f"{file}, line {number}: it is empty: expected a piece in each line")
+        if piece in lines:
+            raise UserError(
+                f"{file}, line {number}: the piece {piece!r} is in line {lines[piece]} already"
+            )
+        lines[piece] = number
+
+
+def _text(file: Path) -> str:
+    content = file.read_bytes()
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise UserError(f"{file}, line {line}: it is not UTF-8") from error
 
 
 def _is_reachable(host: str, port: int) -> bool:

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_quasiattn.attention.coda.calibration import calibrate_attention, can_be_calibrated
 from keras_quasiattn.attention.start import Start
 from keras_quasiattn.attention.swapped_layer import STARTS
 from keras_quasiattn.errors import UserError
@@ -292,6 +293,8 @@ class EncoderReading(VocabularyTask):
         pretrained = self._with_attention(encoder, start).weights
         for weight, value in zip(own, pretrained, strict=True):
             weight.assign(value)
+        if can_be_calibrated(model):  # as training will, before what the dense layer reads
+            calibrate_attention(model, next(iter(self.training_data(0)))[0])
         train = self._data.splits["train"].sample(_FITTED)
         balanced = self.options.training.class_weights == "balanced"
         reader = keras.Model(model.inputs, model.get_layer("logits").input)
