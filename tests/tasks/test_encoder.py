@@ -412,34 +412,6 @@ def test_the_dense_layer_was_fitted_to_an_attention_that_was_not_yet_calibrated(
         np.testing.assert_allclose(seen, last, rtol=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("pieces", "lowercase", "strips"),
-    [
-        ([], True, True),
-        (["caf\u00e9"], True, False),
-        (["cafe\u0301"], True, False),
-        (["\uac00"], True, False),  # a Korean syllable, which would be taken apart
-        ([], False, False),
-    ],
-)
-def test_words_with_accents_were_unknown_to_uncased_encoders(
-    pieces, lowercase, strips, encoder_folder, tmp_path
-):
-    import keras_hub
-
-    place = shutil.copytree(encoder_folder, tmp_path / "place")
-    (place / "assets" / "tokenizer" / "vocabulary.txt").unlink()
-    vocabulary = [*tiny_encoder.VOCABULARY[: -len(pieces) or None], *pieces]
-    made = keras_hub.models.BertTokenizer(vocabulary=vocabulary, lowercase=lowercase)
-    made.save_to_preset(str(place))
-    encoder, found, merges = load_encoder(str(place))
-    assert (encoder.lowercase, encoder.strip_accents) == (lowercase, strips)
-    tokenizer = encoder.tokenizer(found, merges)
-    (read,) = tokenizer.split(tf.constant(["caf\u00e9"])).to_list()
-    expected = {True: [b"c", b"##a", b"##f", b"##e"], False: [b"[UNK]"]}[strips]
-    assert read == (["caf\u00e9".encode()] if pieces == ["caf\u00e9"] else expected)
-
-
 def test_frozen_layers_are_the_lowest(make):
     words = {"embedding": 1, "transformer_layer_0": 2, "transformer_layer_1": 3, "logits": 4}
     for frozen in range(4):

@@ -3,8 +3,7 @@
 import dataclasses
 import json
 import re
-import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -133,24 +132,8 @@ def load_encoder(place: str) -> tuple[Encoder, list[str], list[str]]:
         EncoderTokenizer(vocabulary)
     except ValueError as error:
         raise _unsuitable(place, family, str(error)) from error
-    # Uncased encoders were trained on texts without accents, which KerasHub 0.32 keeps, so that all
-    # words with one would be unknown.
-    strips = tokenizer.lowercase and _are_stripped(vocabulary)
-    of_words = {
-        "lowercase": tokenizer.lowercase,
-        "strip_accents": tokenizer.strip_accents or strips,
-    }
+    of_words = {"lowercase": tokenizer.lowercase, "strip_accents": tokenizer.strip_accents}
     return encoder(vocabulary, **of_words), vocabulary, []
-
-
-def _are_stripped(pieces: Iterable[str]) -> bool:
-    """Return whether the pieces are what is left of them once accents and other marks are removed.
-
-    Removing them also takes Korean syllables apart, so a piece with a syllable is not.
-    """
-    text = "\n".join(pieces)
-    letters = unicodedata.normalize("NFD", text)
-    return text == "".join(one for one in letters if unicodedata.category(one) != "Mn")
 
 
 def states_of(backbone: keras.Model) -> keras.Model:
