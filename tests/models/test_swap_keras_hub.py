@@ -71,7 +71,7 @@ def test_a_model_is_swapped_answers_as_before_learns_and_is_saved(name, tmp_path
 
 
 @pytest.mark.parametrize("name", some(("BERT", "GPT-2", "BART", "Llama"), ("BERT", "GPT-2")))
-def test_weights_of_different_layers_had_the_same_path(name):
+def test_weights_of_different_layers_had_the_same_path(name, tmp_path):
     """Rates by layer, decay and distribution choose weights by their paths."""
     paths = [weight.path for weight in original(name).weights]
     assert len(set(paths)) == len(paths)
@@ -79,8 +79,9 @@ def test_weights_of_different_layers_had_the_same_path(name):
         copy = swap_attention(original(name), "coda", start=start, alpha="learned")
         found = [weight.path for weight in copy.weights]
         assert len(set(found)) == len(found) and set(paths) <= set(found)
-        loaded = keras.models.clone_model(copy)
-        assert [weight.path for weight in loaded.weights] == found
+        loaded = reloaded(copy, tmp_path)  # KerasHub's own Llama cannot be cloned
+        # Those of a loaded BART come in another order
+        assert sorted(weight.path for weight in loaded.weights) == sorted(found)
 
 
 @pytest.mark.parametrize("name", some(("BERT classifier", "GPT-2"), ("BERT classifier",)))
