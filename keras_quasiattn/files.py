@@ -166,6 +166,30 @@ def begin(folder: Path, name: str, asked: Mapping[str, Any], kind: str) -> None:
         )
 
 
+def read_utf8(path: Path) -> str:
+    """Read a file that somebody else wrote; a `UserError` names the line that is not UTF-8."""
+    content = path.read_bytes()
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise UserError(f"{path}, line {line}: it is not UTF-8") from error
+
+
+def read_object(path: Path, expected: str = "a JSON object") -> dict[str, Any]:
+    """Read a JSON object that somebody else wrote; a `UserError` names the line of a mistake."""
+    try:
+        values = json.loads(read_utf8(path))
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise UserError(f"{path}, {place}: {error.msg}") from error
+    except RecursionError:
+        values = None
+    if not isinstance(values, dict):
+        raise UserError(f"{path}, line 1: it must be {expected}")
+    return values
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object; return {} if the file is missing or empty."""
     # A file is empty while another process is about to write it for the first time.

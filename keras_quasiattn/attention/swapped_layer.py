@@ -185,7 +185,7 @@ class Swap:
 
     @property
     def _adds_nothing(self) -> bool:
-        """Whether the options leave the attention as it is; factors are learned from 1."""
+        """Return whether the options keep the attention as it is; factors are learned from 1."""
         fields = dataclasses.fields(ATTENTIONS[self.attention].options_class)
         return all(
             self.options.get(one.name, one.default) in ("learned", one.default) for one in fields

@@ -51,9 +51,7 @@ class BlendAttention(keras.callbacks.Callback):
         super().__init__()
         fits = is_number(share) and 0 < share <= 1
         self.share = check(fits, share, "share", "a number above 0 and at most 1")
-        if updates is not None:
-            check_positive_integer(updates, "updates")
-        self.updates = updates
+        self.updates = check_positive_integer(updates, "updates", optional=True)
         self._before = self._seen = 0  # batches before this epoch, and batches so far
 
     def on_train_begin(self, logs: Any = None) -> None:

@@ -84,9 +84,10 @@ def swap_attention(
     Raises:
         ValueError: if the model is neither functional nor sequential, has no layer to swap, or
             calls one with an argument that the new layer does not accept, such as a float mask; if
-            `attention` or `start` is unknown; if an option is given twice, or changes the shape of
-            a projection; if a layer whose weights must be copied has LoRA or is quantized, and its
-            copy does not; or if the model was swapped before from another `start`.
+            `attention` or `start` is unknown; if an option is given twice, changes the shape of a
+            projection or, if `start` is not "projections", changes the old attention, too; if a
+            layer whose weights must be copied has LoRA or is quantized, and its copy does not; or
+            if the model was swapped before from another `start`.
 
     Example:
     >>> x = keras.Input((None, 8))

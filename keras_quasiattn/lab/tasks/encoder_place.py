@@ -3,7 +3,6 @@
 import contextlib
 import importlib.util
 import io
-import json
 import os
 import socket
 import threading
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.extras import MissingPackageError
+from keras_quasiattn.files import read_object, read_utf8
 
 ENCODER_FILE = "encoder.json"  # in a run
 ENCODER = "encoder"  # the model with a pretrained encoder
@@ -83,15 +83,7 @@ def _check_files(folder: Path) -> None:
     """Reject files of which KerasHub's errors name neither the file nor the line."""
     for name in ("config.json", "tokenizer_config.json"):
         file = folder / name
-        try:
-            values = json.loads(_text(file)) if file.is_file() else {}
-        except json.JSONDecodeError as error:
-            place = f"line {error.lineno}, column {error.colno}"
-            raise UserError(f"{file}, {place}: {error.msg}") from error
-        except RecursionError:
-            values = None
-        if not isinstance(values, dict):
-            raise UserError(f"{file}, line 1: it must be a JSON object")
+        values = read_object(file) if file.is_file() else {}
         is_lower = values.get("do_lower_case", True)
         if not isinstance(is_lower, bool):
             raise UserError(f"{file}: do_lower_case is {is_lower!r}: it must be true or false")
@@ -102,7 +94,7 @@ def _check_files(folder: Path) -> None:
 
 def _check_pieces(file: Path) -> None:
     """Reject a WordPiece vocabulary with an empty line, or with a piece in two lines."""
-    text, lines = _text(file), dict[str, int]()
+    text, lines = read_utf8(file), dict[str, int]()
     if text.startswith("\ufeff"):
         raise UserError(f"{file}, line 1: it begins with a byte-order mark: save it without one")
     for number, line in enumerate(io.StringIO(text, newline=None), 1):
@@ -114,15 +106,6 @@ def _check_pieces(file: Path) -> None:
                 f"{file}, line {number}: the piece {piece!r} is in line {lines[piece]} already"
             )
         lines[piece] = number
-
-
-def _text(file: Path) -> str:
-    content = file.read_bytes()
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise UserError(f"{file}, line {line}: it is not UTF-8") from error
 
 
 def _is_reachable(host: str, port: int) -> bool:

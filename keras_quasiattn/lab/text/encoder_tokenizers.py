@@ -3,12 +3,13 @@
 import json
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import tensorflow as tf
 import tensorflow_text
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.files import read_object, read_utf8
 from keras_quasiattn.lab.text.vocabulary_tokenizers import VocabularyTokenizer
 
 # The expressions of KerasHub's `WordPieceTokenizer`, the same as BERT's.
@@ -273,7 +274,7 @@ def read_byte_pairs(vocabulary: Path, merges: Path) -> tuple[list[str], list[str
     `vocabulary` is a JSON object of the ids by piece; `merges` has two pieces a line, with a space
     between them. Among the pieces, padding has changed places with the piece whose id is 0.
     """
-    ids = _read_json(vocabulary)
+    ids = _read_ids(vocabulary)
     pieces = sorted(ids, key=lambda piece: ids[piece])
     for number, piece in enumerate(pieces):
         if ids[piece] != number:
@@ -285,7 +286,7 @@ def read_byte_pairs(vocabulary: Path, merges: Path) -> tuple[list[str], list[str
     padding = ids.get(BytePairTokenizer.PADDING, 0)
     pieces[0], pieces[padding] = pieces[padding], pieces[0]
     found = []
-    for number, merge in enumerate(map(str.rstrip, _text(merges).split("\n")), 1):
+    for number, merge in enumerate(map(str.rstrip, read_utf8(merges).split("\n")), 1):
         if not merge or (number == 1 and merge.startswith(_VERSION)):
             continue
         try:
@@ -300,16 +301,8 @@ def read_byte_pairs(vocabulary: Path, merges: Path) -> tuple[list[str], list[str
     return pieces, found, padding
 
 
-def _read_json(file: Path) -> dict[str, int]:
-    try:
-        values: Any = json.loads(_text(file))
-    except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
-        raise UserError(f"{file}, {place}: {error.msg}") from error
-    except RecursionError:
-        values = None
-    if not isinstance(values, dict):
-        raise UserError(f"{file}, line 1: it must be a JSON object of the ids by piece")
+def _read_ids(file: Path) -> dict[str, int]:
+    values = read_object(file, "a JSON object of the ids by piece")
     for piece, number in values.items():
         if type(number) is not int:
             line = _line_of(file, piece)
@@ -321,16 +314,7 @@ def _read_json(file: Path) -> dict[str, int]:
 
 def _line_of(file: Path, piece: str) -> int:
     """Return the number of the line with a piece of a JSON object."""
-    text = _text(file)
+    text = read_utf8(file)
     keys = (json.dumps(piece, ensure_ascii=ascii_only) for ascii_only in (True, False))
     places = [place for key in keys if (place := text.find(key)) >= 0]
     return text.count("\n", 0, min(places, default=0)) + 1
-
-
-def _text(file: Path) -> str:
-    content = file.read_bytes()
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise UserError(f"{file}, line {line}: it is not UTF-8") from error
