@@ -1,5 +1,6 @@
 """A RoBERTa as the pretrained encoder: byte-level BPE, padding that is not 0, and no segments."""
 
+import json
 import shutil
 
 import numpy as np
@@ -94,6 +95,18 @@ def test_a_folder_of_hugging_faces_transformers_is_the_same_encoder(
         found.append([ids, *model.encoder.get_weights()])
     for of_place, of_folder in zip(*found, strict=True):
         np.testing.assert_array_equal(of_place, of_folder)
+
+
+@pytest.mark.parametrize("family", ["RobertaBackbone", "DistilBertBackbone"])
+def test_layers_that_the_configuration_has_not_were_left_out(family, texts_data, tmp_path):
+    pytest.importorskip("safetensors")
+    place = tiny_encoder.write(tmp_path / "place", family)
+    folder = tiny_encoder.write_transformers_form(place, tmp_path / "transformers")
+    config = json.loads((folder / "config.json").read_text())
+    config |= {name: 1 for name in ("num_hidden_layers", "n_layers") if name in config}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UserError, match=r"config.json has too few layers .*\.layer\.1\."):
+        tiny_encoder.started(texts_data, "classify", folder)
 
 
 def test_a_run_that_was_killed_among_its_assets_was_called_damaged(place, texts_data, tmp_path):

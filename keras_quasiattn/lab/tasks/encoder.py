@@ -162,16 +162,23 @@ def _with_weights(place: str, dropout: float) -> keras.Model:
     if converter is None:  # KerasHub's own format
         return load(place, dropout=dropout)
     model = load(place, load_weights=False, dropout=dropout)
+    there, read = set[str](), set[str]()
     with tensors.SafetensorLoader(place) as loader:
         with_prefix = loader.get_prefixed_key
 
         def name_in_file(name: str, names: Any) -> str:
-            known, bare = list(names.keys()), name.partition(".")[2]
-            found = with_prefix(name, names)
-            return bare if found not in known and bare in known else found
+            there.update(known := names.keys())
+            bare, found = name.partition(".")[2], with_prefix(name, names)
+            if found not in known and bare in known:
+                found = bare
+            read.add(found)
+            return found
 
         loader.get_prefixed_key = name_in_file
         converter.convert_weights(model, loader, presets.load_json(place))
+    # The others, such as a pooler's or a head's, are no part of the encoder.
+    if unread := sorted(name for name in there - read if re.search(r"layer\.\d+\.", name)):
+        raise ValueError(f"config.json has too few layers for its weights, such as {unread[0]}")
     return model
 
 
