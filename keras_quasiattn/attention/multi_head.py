@@ -394,6 +394,7 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
             or any(options.counts_pairs for options in self._all_options)
             or return_attention_scores
             or attention_bias is not None  # which may be NaN there
+            or recording.is_recording()
         ):
             mask = combine_masks(mask, targets)  # T·S memory: only if needed
         output, scores = self._attend(
@@ -407,8 +408,6 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
             bias=bias,
             unknown=axes.target_mask(unknown),
         )
-        if recording.active.get() is not None:
-            recording.mark_visible(targets)
         if self.use_gate:
             output = output * projected(self._gate_dense, inputs.query)
         output = projected(self.output_dense, output)  # (B, T, ..., features)

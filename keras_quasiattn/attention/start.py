@@ -157,7 +157,7 @@ class Start(QuantizedParts, keras.layers.Layer):
         def attend(query: Tensor, key: Tensor, value: Tensor, mask: Mask, **options: Any) -> Any:
             # Not in 16 bits, where sums of unlimited weights may be infinite: 0 · ∞ is NaN
             wide = ops.cast(value, compute_dtype(value))
-            with _recorded("start") as of_start:
+            with _recorded("start") as of_start, recording.unedited():
                 first = self.heads.attend(query, key, value, mask, **options)
             with _recorded("own") as of_own:
                 second = own(query, key, wide, mask, **options)

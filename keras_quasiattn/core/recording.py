@@ -80,6 +80,13 @@ def editing(edit: Edit) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def unedited() -> Iterator[None]:
+    """Keep the attention weights of ops in the `with` block, although an `editing` is active."""
+    with holding(_edit, None):
+        yield
+
+
 def edited(weights: Tensor, visible: Tensor | None) -> Tensor:
     """Return the weights as changed by the active `editing` block, if any."""
     edit = _edit.get()

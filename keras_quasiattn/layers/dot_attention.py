@@ -6,6 +6,7 @@ import keras
 
 from keras_quasiattn.attention.base import make_attention
 from keras_quasiattn.core.masks import pair_mask
+from keras_quasiattn.core.recording import is_recording
 from keras_quasiattn.core.tensors import training_call
 from keras_quasiattn.layers.base import Mask, PairAttention, Shape, check_pair, without_masked_rows
 from keras_quasiattn.layers.dense import make_dense
@@ -100,9 +101,10 @@ class DotAttention(PairAttention):
         With `return_scores`, also return w (B, T, S). `mask_u` matters only for weights that depend
         on other queries; masked rows of the output are not set to 0.
         """
-        hides_queries = self._attention.sees_all_pairs or self._attention.counts_pairs
+        attention = self._attention
+        hides_queries = attention.sees_all_pairs or attention.counts_pairs or is_recording()
         with training_call(training):
-            return self._attention.attend(
+            return attention.attend(
                 u,
                 k,
                 v,

@@ -3,10 +3,13 @@
 import keras
 import numpy as np
 import pytest
+import tiny_encoder
 import tiny_pairs
 import tiny_sequences
+import tiny_texts
 from tiny import built
 
+from keras_quasiattn.attention.probe import probe
 from keras_quasiattn.core.recording import editing
 from keras_quasiattn.lab.tasks.subtraction import subtraction
 
@@ -41,6 +44,31 @@ def test_weights_that_are_never_negative(pairs_data):
     """F ends in a ReLU: E ≥ 0, and CoDA's tanh(E) too."""
     found = subtraction(*_measured(pairs_data, "decomposable_coda")[:2], "test", 5, None)
     assert found == {"negative_share": 0.0, "drop_without_negative": 0.0}
+
+
+@pytest.mark.parametrize("start", [None, "unchanged", "projections"])
+def test_weights_of_padding_and_of_softmax_were_counted(start, request):
+    """The share is that of all the texts, each without padding: of CoDA's weights alone."""
+    changed = {"model__attention": "coda", "data__length_multiple": 8}
+    if start is None:
+        texts = request.getfixturevalue("few_texts")
+        task, model = built(tiny_texts.make(texts, "transformer", **changed))
+    else:
+        folders = map(request.getfixturevalue, ("few_texts", "encoder_folder"))
+        texts, encoder = folders
+        changed["model__attention_start"] = start
+        task, model = built(tiny_encoder.make(texts, "classify", encoder, **changed))
+    random = np.random.default_rng(0)
+    model.set_weights([random.normal(size=w.shape, scale=0.7) for w in model.get_weights()])
+    found = subtraction(task, model, "test", None, task.measure(model, "test"))
+    below, count = 0, 0
+    for text in task.texts("test", 100):
+        (ids,) = task.tokenize([text]).inputs.values()
+        ids = ids[:, : np.count_nonzero(ids)]
+        for one in probe(model, ids)[1]:
+            weights = one.matrices["weights_own" if start == "unchanged" else "weights"].values
+            below, count = below + np.sum(weights < -0.1), count + np.size(weights)
+    assert found["negative_share"] == below / count > 0
 
 
 def test_a_model_without_attention_has_no_such_figures(pairs_data):

@@ -18,8 +18,10 @@ def subtraction(
 ) -> dict[str, float]:
     """Return the share of weights below −.1, and what the main metric loses if they become 0.
 
-    They are `negative_share` and `drop_without_negative`, the metric `measured` with all weights
-    minus the metric without these; nothing if no attention of this package computed weights.
+    They are `negative_share`, of the weights between two positions that are no padding, and
+    `drop_without_negative`, the metric `measured` with all weights minus the metric without these.
+    Of an attention beside softmax, its own weights count. Return nothing if no attention of this
+    package computed weights.
     """
     visible, negative, _, _ = _without(task, model, split, min(_FIRST, limit or _FIRST))
     if not visible:
@@ -36,13 +38,27 @@ def _without(task: Task, model: keras.Model, split: str, limit: int | None) -> t
     counts = tf.Variable(tf.zeros(3, tf.int64), trainable=False)
 
     def without_negative(weights: tf.Tensor, visible: tf.Tensor | None) -> tf.Tensor:
-        # (..., T, S); masked pairs have weight 0
-        everywhere = tf.ones(tf.shape(weights), tf.bool)
-        seen = everywhere if visible is None else everywhere & tf.cast(visible, tf.bool)
-        counted = [tf.math.count_nonzero(pairs) for pairs in (seen, weights < 0, weights < BELOW)]
-        counts.assign_add(tf.stack(counted))
+        # (..., T, S)
+        seen = tf.ones(tf.shape(weights), tf.bool)
+        if visible is not None:
+            seen &= _without_padded_queries(tf.cast(visible, tf.bool), weights)
+        found = [seen, seen & (weights < 0), seen & (weights < BELOW)]
+        counts.assign_add(tf.stack([tf.math.count_nonzero(pairs) for pairs in found]))
         return tf.where(weights < BELOW, tf.zeros_like(weights), weights)
 
     with editing(without_negative):
         figures = task.measure(model, split, limit).figures
     return (*map(int, counts), figures)
+
+
+def _without_padded_queries(visible: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """Hide queries too where a mask hides keys alone, as KerasHub's masks of padding do."""
+    if visible.shape[-2] != 1:
+        return visible
+    targets, sources = tf.shape(weights)[-2], tf.shape(weights)[-1]
+    rows = tf.cond(  # in self-attention
+        targets == sources,
+        lambda: tf.linalg.matrix_transpose(visible),
+        lambda: tf.constant([[True]]),
+    )
+    return visible & rows
