@@ -394,20 +394,20 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
             or any(options.counts_pairs for options in self._all_options)
             or return_attention_scores
             or attention_bias is not None  # which may be NaN there
-            or recording.is_recording()
         ):
             mask = combine_masks(mask, targets)  # T·S memory: only if needed
-        output, scores = self._attend(
-            heads_query,
-            heads_key,
-            heads_value,
-            mask,
-            training=training,
-            return_scores=return_attention_scores,
-            is_causal=use_causal_mask,
-            bias=bias,
-            unknown=axes.target_mask(unknown),
-        )
+        with recording.of_rows(targets, mask if value is query else None):
+            output, scores = self._attend(
+                heads_query,
+                heads_key,
+                heads_value,
+                mask,
+                training=training,
+                return_scores=return_attention_scores,
+                is_causal=use_causal_mask,
+                bias=bias,
+                unknown=axes.target_mask(unknown),
+            )
         if self.use_gate:
             output = output * projected(self._gate_dense, inputs.query)
         output = projected(self.output_dense, output)  # (B, T, ..., features)

@@ -14,7 +14,7 @@ from keras_quasiattn.attention.hooked_layer import HookedLayer
 from keras_quasiattn.attention.multi_head import AttentionAxes, MultiHeadQuasiAttention
 from keras_quasiattn.core.backend import functions_untraced
 from keras_quasiattn.core.masks import causal_mask, combine_masks, sliding_window_mask
-from keras_quasiattn.core.recording import Recorded, record, recording
+from keras_quasiattn.core.recording import Recorded, of_rows, record, recording
 
 Tensor = Any
 
@@ -170,7 +170,9 @@ def _call_and_record(
     visible = _visible(layer, axes, lengths, given)
     leading = keras.ops.shape(scores)[: -2 * len(axes.axes)]
     weights = keras.ops.reshape(scores, (*leading, *map(math.prod, lengths)))
-    record("weights", weights, visible, "softmax weights")
+    own_mask = visible if given["value"] is given["query"] else None
+    with of_rows(None, own_mask):
+        record("weights", weights, visible, "softmax weights")
     return (output, scores) if wanted else output
 
 

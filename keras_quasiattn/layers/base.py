@@ -15,7 +15,7 @@ from keras_quasiattn.core.masks import (
     sequence_mask,
     zero_padding,
 )
-from keras_quasiattn.core.recording import mark_visible
+from keras_quasiattn.core.recording import of_rows
 from keras_quasiattn.core.tensors import training_call
 from keras_quasiattn.layers.dense import make_dense
 
@@ -164,8 +164,7 @@ def _checked_masks(inputs: Any, mask: Any) -> list[Any]:
 
 
 def without_masked_rows(results: Any, mask: Mask) -> Any:
-    """Clear masked rows in an output (B, T, ...) and any weights, and hide them in a recording."""
-    mark_visible(pair_mask(mask, None))
+    """Clear masked rows in an output (B, T, ...) and any weights."""
     return keras.tree.map_structure(lambda x: zero_padding(x, mask), results)
 
 
@@ -200,5 +199,6 @@ class OneWayAttention(PairAttention):
     def attend(self, a: Tensor, b: Tensor, mask_a: Mask, mask_b: Mask, **options: Any) -> Any:
         """Return the weighted sums of v, with masked rows of u set to 0."""
         scored = options["return_scores"]
-        results = self.weigh(self.u_projection(a), self.v_projection(b), b, mask_b, scored)
+        with of_rows(pair_mask(mask_a, None)):
+            results = self.weigh(self.u_projection(a), self.v_projection(b), b, mask_b, scored)
         return without_masked_rows(results, mask_a)

@@ -6,7 +6,7 @@ import keras
 
 from keras_quasiattn.attention.base import make_attention
 from keras_quasiattn.core.masks import pair_mask
-from keras_quasiattn.core.recording import is_recording
+from keras_quasiattn.core.recording import is_recording, of_rows
 from keras_quasiattn.core.tensors import training_call
 from keras_quasiattn.layers.base import Mask, PairAttention, Shape, check_pair, without_masked_rows
 from keras_quasiattn.layers.dense import make_dense
@@ -115,5 +115,6 @@ class DotAttention(PairAttention):
 
     def attend(self, a: Tensor, b: Tensor, mask_a: Mask, mask_b: Mask, **options: Any) -> Any:
         """Return the output with masked rows of u set to 0, and the weights if requested."""
-        results = self.pool(a, self.project(b), b, mask_b, mask_u=mask_a, **options)
+        with of_rows(pair_mask(mask_a, None)):
+            results = self.pool(a, self.project(b), b, mask_b, mask_u=mask_a, **options)
         return without_masked_rows(results, mask_a)

@@ -99,6 +99,19 @@ def test_keras_attention_is_seen_as_ours_after_a_swap(options, call):
     assert "call" not in vars(before)
 
 
+@pytest.mark.parametrize("kind", [keras.layers.MultiHeadAttention, MultiHeadCoDA])
+def test_queries_of_padding_were_shown_where_a_mask_hid_the_keys_alone(kind):
+    """KerasHub's layers pass masks (B, 1, S), and no mask of queries."""
+    layer, mask = kind(2, 4), np.array([[True, True, True, False]] * 2)
+    x, copied = map(keras.ops.convert_to_tensor, (A, A))
+    layer(x, x)
+    for other, rows in ((x, mask), (copied, np.ones_like(mask))):
+        _, (found,) = probe(layer, x, other, attention_mask=mask[:, None])
+        visible = to_numpy(found.matrices["weights"].visible)
+        expected = rows[:, None, :, None] & mask[:, None, None]
+        np.testing.assert_array_equal(np.broadcast_to(visible, expected.shape), expected)
+
+
 def test_keras_attention_over_two_axes_within_a_model():
     x = keras.Input((3, 2, 8))
     y = keras.layers.MultiHeadAttention(2, 4, name="keras")(x, x, return_attention_scores=True)

@@ -41,7 +41,7 @@ def _without(task: Task, model: keras.Model, split: str, limit: int | None) -> t
         # (..., T, S)
         seen = tf.ones(tf.shape(weights), tf.bool)
         if visible is not None:
-            seen &= _without_padded_queries(tf.cast(visible, tf.bool), weights)
+            seen &= tf.cast(visible, tf.bool)
         found = [seen, seen & (weights < 0), seen & (weights < BELOW)]
         counts.assign_add(tf.stack([tf.math.count_nonzero(pairs) for pairs in found]))
         return tf.where(weights < BELOW, tf.zeros_like(weights), weights)
@@ -49,16 +49,3 @@ def _without(task: Task, model: keras.Model, split: str, limit: int | None) -> t
     with editing(without_negative):
         figures = task.measure(model, split, limit).figures
     return (*map(int, counts), figures)
-
-
-def _without_padded_queries(visible: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """Hide queries too where a mask hides keys alone, as KerasHub's masks of padding do."""
-    if visible.shape[-2] != 1:
-        return visible
-    targets, sources = tf.shape(weights)[-2], tf.shape(weights)[-1]
-    rows = tf.cond(  # in self-attention
-        targets == sources,
-        lambda: tf.linalg.matrix_transpose(visible),
-        lambda: tf.constant([[True]]),
-    )
-    return visible & rows
