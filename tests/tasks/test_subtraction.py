@@ -46,7 +46,7 @@ def test_weights_that_are_never_negative(pairs_data):
     assert found == {"negative_share": 0.0, "drop_without_negative": 0.0}
 
 
-@pytest.mark.parametrize("start", [None, "unchanged", "projections"])
+@pytest.mark.parametrize("start", [None, "unchanged"])
 def test_weights_of_padding_and_of_softmax_were_counted(start, request):
     """The share is that of all the texts, each without padding: of CoDA's weights alone."""
     changed = {"model__attention": "coda", "data__length_multiple": 8}
@@ -54,8 +54,7 @@ def test_weights_of_padding_and_of_softmax_were_counted(start, request):
         texts = request.getfixturevalue("few_texts")
         task, model = built(tiny_texts.make(texts, "transformer", **changed))
     else:
-        folders = map(request.getfixturevalue, ("few_texts", "encoder_folder"))
-        texts, encoder = folders
+        texts, encoder = map(request.getfixturevalue, ("few_texts", "encoder_folder"))
         changed["model__attention_start"] = start
         task, model = built(tiny_encoder.make(texts, "classify", encoder, **changed))
     random = np.random.default_rng(0)
