@@ -66,8 +66,6 @@ class Attention:
     one matrix of scores, subclass `ScoreAttention`, which needs less code.
 
     Attributes:
-        counts_pairs: whether it computes statistics over pairs, such as a cost. Pairs of masked
-            queries must then be hidden although no weight depends on them.
         rows_are_independent: whether the weights of a query depend on no other query. `attend` may
             then be called for one tile of queries at a time.
         needs_one_projection: whether both sequences need the same projection, because features are
@@ -85,7 +83,6 @@ class Attention:
         export_note: what an export costs if the attention is slower there than in this process.
     """
 
-    counts_pairs: ClassVar[bool] = False
     rows_are_independent: ClassVar[bool] = True
     needs_one_projection: ClassVar[bool] = False
     pair_score_count: ClassVar[int] = 2

@@ -22,6 +22,7 @@ from keras_quasiattn.core.masks import (
     combine_masks,
     largest,
     masked_softmax,
+    without_padded_rows,
     zero_masked,
 )
 from keras_quasiattn.core.randomness import gumbel_noise, uniform_noise
@@ -298,7 +299,8 @@ class Gates(QuantizedParts, keras.layers.Layer):
 
     def _update_cost_and_metrics(self, gates: Tensor, mask: Mask, queries: Tensor | None) -> None:
         """Add the cost to the loss and update the metrics."""
-        visible = combine_masks(ops.ones_like(gates, dtype="bool"), mask)
+        visible = ops.ones_like(gates, dtype="bool")
+        visible = combine_masks(visible, without_padded_rows(mask))
         gates = zero_masked(ops.cast(gates, "float32"), visible)
         visible = ops.cast(visible, "float32")
         # (..., Q): repeats what is the same for all queries.
@@ -326,7 +328,6 @@ class Gated(GateOptions, ScoreAttention):
     """
 
     label = "softmax weights"
-    counts_pairs: ClassVar[bool] = True  # for cost and density
     # The gates are drawn once for all tiles of queries.
     rows_are_independent: ClassVar[bool] = False
     # Xue et al. 2019, "Text Classification".

@@ -11,7 +11,6 @@ from keras import ops
 
 from keras_quasiattn.attention.base import Attention, ShowsOptions, for_any_length
 from keras_quasiattn.attention.start import Start
-from keras_quasiattn.core import recording
 from keras_quasiattn.core.arguments import (
     call_arguments,
     check,
@@ -32,6 +31,7 @@ from keras_quasiattn.core.masks import (
     for_all_positions,
     largest,
     make_unknown,
+    real_rows,
     sliding_window_mask,
     zero_masked,
     zero_padding,
@@ -391,12 +391,11 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
         targets = axes.target_mask(query_mask)
         if (
             self.weights_see_all_pairs
-            or any(options.counts_pairs for options in self._all_options)
             or return_attention_scores
             or attention_bias is not None  # which may be NaN there
         ):
             mask = combine_masks(mask, targets)  # T·S memory: only if needed
-        with recording.of_rows(targets, mask if value is query else None):
+        with real_rows(targets, mask if value is query else None):
             output, scores = self._attend(
                 heads_query,
                 heads_key,

@@ -13,8 +13,8 @@ from keras_quasiattn.attention.gated import Gates
 from keras_quasiattn.attention.hooked_layer import HookedLayer
 from keras_quasiattn.attention.multi_head import AttentionAxes, MultiHeadQuasiAttention
 from keras_quasiattn.core.backend import functions_untraced
-from keras_quasiattn.core.masks import causal_mask, combine_masks, sliding_window_mask
-from keras_quasiattn.core.recording import Recorded, of_rows, record, recording
+from keras_quasiattn.core.masks import causal_mask, combine_masks, real_rows, sliding_window_mask
+from keras_quasiattn.core.recording import Recorded, record, recording
 
 Tensor = Any
 
@@ -171,7 +171,7 @@ def _call_and_record(
     leading = keras.ops.shape(scores)[: -2 * len(axes.axes)]
     weights = keras.ops.reshape(scores, (*leading, *map(math.prod, lengths)))
     own_mask = visible if given["value"] is given["query"] else None
-    with of_rows(None, own_mask):
+    with real_rows(None, own_mask):
         record("weights", weights, visible, "softmax weights")
     return (output, scores) if wanted else output
 

@@ -4,6 +4,8 @@ Masked weights are set to exactly 0; a mask is never added to scores as a large 
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from typing import Any
 
 import keras
@@ -18,6 +20,7 @@ from keras_quasiattn.core.tensors import (
     check_features,
     check_lengths,
     check_rank,
+    holding,
 )
 
 Tensor = Any
@@ -25,6 +28,8 @@ Mask = Tensor | None  # boolean, True = attend
 PAIRS = "`attention_mask` of a multi-head layer or a Transformer block"
 # About the lowest float32, not −inf: a row without keys stays finite until it is zeroed.
 LOWEST = -3.4e38
+# Which rows are no padding, and the mask (..., T, S) of self-attention.
+_rows: ContextVar[tuple[Mask, Mask]] = ContextVar("attention_rows", default=(None, None))
 
 
 def check_mask(mask: Tensor | None, name: str) -> None:
@@ -93,6 +98,23 @@ def pair_mask(mask_a: Tensor | None, mask_b: Tensor | None) -> Tensor | None:
     rows = None if mask_a is None else ops.expand_dims(mask_a, -1)
     columns = None if mask_b is None else ops.expand_dims(mask_b, -2)
     return combine_masks(rows, columns)
+
+
+def real_rows(rows: Mask, own_mask: Mask = None) -> AbstractContextManager[None]:
+    """Say in the `with` block which rows are no padding; `rows` broadcasts to (..., T, S).
+
+    Of self-attention, `own_mask` is the mask: a position that no query sees is padding, also where
+    queries have no mask, as in KerasHub's models.
+    """
+    return holding(_rows, (rows, own_mask))
+
+
+def without_padded_rows(mask: Mask) -> Mask:
+    """Hide rows of padding, if known, in a mask of the pairs that statistics and figures count."""
+    rows, own_mask = _rows.get()
+    if own_mask is not None:
+        rows = combine_masks(rows, ops.expand_dims(ops.any(own_mask, axis=-2), -1))
+    return combine_masks(mask, rows)
 
 
 def zero_masked(x: Tensor, mask: Tensor | None) -> Tensor:

@@ -5,9 +5,7 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-import keras
-
-from keras_quasiattn.core.masks import combine_masks
+from keras_quasiattn.core.masks import without_padded_rows
 from keras_quasiattn.core.tensors import holding
 
 Tensor = Any
@@ -33,7 +31,6 @@ active: ContextVar[Recording | None] = ContextVar("attention_recording", default
 # (weights (..., T, S), visible pairs or None) → weights to use instead
 Edit = Callable[[Tensor, Tensor | None], Tensor]
 _edit: ContextVar[Edit | None] = ContextVar("attention_edit", default=None)
-_rows: ContextVar[Tensor | None] = ContextVar("attention_rows", default=None)
 
 
 @contextlib.contextmanager
@@ -93,7 +90,7 @@ def unedited() -> Iterator[None]:
 def edited(weights: Tensor, visible: Tensor | None) -> Tensor:
     """Return the weights as changed by the active `editing` block, if any."""
     edit = _edit.get()
-    return weights if edit is None else edit(weights, combine_masks(visible, _rows.get()))
+    return weights if edit is None else edit(weights, without_padded_rows(visible))
 
 
 def is_recording() -> bool:
@@ -105,17 +102,4 @@ def record(name: str, values: Tensor, visible: Tensor | None, label: str) -> Non
     """Add a matrix to the active recording, if any, replacing one of the same name."""
     found = active.get()
     if found is not None:
-        found[name] = Recorded(values, combine_masks(visible, _rows.get()), label)
-
-
-@contextlib.contextmanager
-def of_rows(rows: Tensor | None, own_mask: Tensor | None = None) -> Iterator[None]:
-    """Show only these rows in recordings and edits in the `with` block, not those of padding.
-
-    `rows` broadcasts to (..., T, S). Of self-attention, `own_mask` (..., T, S) is the mask: what no
-    query sees is padding, also where queries have no mask, as in KerasHub's models.
-    """
-    if is_recording() and own_mask is not None:
-        rows = combine_masks(rows, keras.ops.expand_dims(keras.ops.any(own_mask, axis=-2), -1))
-    with holding(_rows, rows):
-        yield
+        found[name] = Recorded(values, without_padded_rows(visible), label)

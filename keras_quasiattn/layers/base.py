@@ -12,10 +12,10 @@ from keras_quasiattn.core.masks import (
     as_boolean_mask,
     check_sequence_mask,
     pair_mask,
+    real_rows,
     sequence_mask,
     zero_padding,
 )
-from keras_quasiattn.core.recording import of_rows
 from keras_quasiattn.core.tensors import training_call
 from keras_quasiattn.layers.dense import make_dense
 
@@ -199,6 +199,6 @@ class OneWayAttention(PairAttention):
     def attend(self, a: Tensor, b: Tensor, mask_a: Mask, mask_b: Mask, **options: Any) -> Any:
         """Return the weighted sums of v, with masked rows of u set to 0."""
         scored = options["return_scores"]
-        with of_rows(pair_mask(mask_a, None)):
+        with real_rows(pair_mask(mask_a, None)):
             results = self.weigh(self.u_projection(a), self.v_projection(b), b, mask_b, scored)
         return without_masked_rows(results, mask_a)

@@ -5,8 +5,7 @@ from typing import Any, cast
 import keras
 
 from keras_quasiattn.attention.base import make_attention
-from keras_quasiattn.core.masks import pair_mask
-from keras_quasiattn.core.recording import is_recording, of_rows
+from keras_quasiattn.core.masks import pair_mask, real_rows
 from keras_quasiattn.core.tensors import training_call
 from keras_quasiattn.layers.base import Mask, PairAttention, Shape, check_pair, without_masked_rows
 from keras_quasiattn.layers.dense import make_dense
@@ -101,20 +100,18 @@ class DotAttention(PairAttention):
         With `return_scores`, also return w (B, T, S). `mask_u` matters only for weights that depend
         on other queries; masked rows of the output are not set to 0.
         """
-        attention = self._attention
-        hides_queries = attention.sees_all_pairs or attention.counts_pairs or is_recording()
         with training_call(training):
-            return attention.attend(
+            return self._attention.attend(
                 u,
                 k,
                 v,
-                pair_mask(mask_u if hides_queries else None, mask_v),
+                pair_mask(mask_u if self._attention.sees_all_pairs else None, mask_v),
                 learned=self._learned,
                 return_scores=return_scores,
             )
 
     def attend(self, a: Tensor, b: Tensor, mask_a: Mask, mask_b: Mask, **options: Any) -> Any:
         """Return the output with masked rows of u set to 0, and the weights if requested."""
-        with of_rows(pair_mask(mask_a, None)):
+        with real_rows(pair_mask(mask_a, None)):
             results = self.pool(a, self.project(b), b, mask_b, mask_u=mask_a, **options)
         return without_masked_rows(results, mask_a)

@@ -35,14 +35,19 @@ def test_multi_head(alpha):
     )
 
 
-def test_what_the_mask_hides_has_no_effect():
+@pytest.mark.parametrize(
+    "masks",
+    [{"query_mask": MASK, "value_mask": MASK}, {"attention_mask": MASK[:, None]}],
+    ids=["all", "keys alone"],  # as KerasHub's layers do
+)
+def test_what_the_mask_hides_has_no_effect(masks):
     scales = []
     for padding in (0.0, 50.0):
         keras.utils.set_random_seed(0)
         layer = layers.MultiHeadCoDA(2, 4, scaling="calibrated")
-        x = np.where(MASK[..., None], X, padding).astype("float32")
+        x = keras.ops.cast(np.where(MASK[..., None], X, padding), "float32")
         layer(X, X)
-        models.calibrate_attention(layer, x, x, query_mask=MASK, value_mask=MASK)
+        models.calibrate_attention(layer, x, x, **masks)
         scales.append(to_numpy([weight.value for weight in layer.non_trainable_weights]))
     np.testing.assert_array_equal(*scales)
 

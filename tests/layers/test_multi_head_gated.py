@@ -72,10 +72,12 @@ def test_multi_head_cost_and_metrics():
             "heads_open_gate_cost",
         ]
     # Padding of the queries and of the keys changes neither: the same draws, two positions more.
-    wider = MultiHeadGated(2, 3, open_gate_cost=0.5, seed=1)
-    wider.build((None, None, D), (None, None, D))
-    wider.set_weights(arrays([w.value for w in layer.weights]))
-    longer = np.pad(x, ((0, 0), (0, 2), (0, 0)), constant_values=9)
+    longer = keras.ops.pad(x, ((0, 0), (0, 2), (0, 0)), constant_values=9)
     mask = np.pad(MASK, ((0, 0), (0, 2)))
-    wider(longer, longer, query_mask=mask, value_mask=mask, training=True)
-    np.testing.assert_allclose(arrays(wider.losses)[0], first[0], rtol=1e-5)
+    # KerasHub's layers pass a mask of the keys alone.
+    for masks in ({"query_mask": mask, "value_mask": mask}, {"attention_mask": mask[:, None]}):
+        wider = MultiHeadGated(2, 3, open_gate_cost=0.5, seed=1)
+        wider.build((None, None, D), (None, None, D))
+        wider.set_weights(arrays([w.value for w in layer.weights]))
+        wider(longer, longer, **masks, training=True)
+        np.testing.assert_allclose(arrays(wider.losses)[0], first[0], rtol=1e-5)

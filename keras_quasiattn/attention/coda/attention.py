@@ -17,7 +17,7 @@ from keras_quasiattn.attention.base import (
     register_attention,
 )
 from keras_quasiattn.attention.coda.blockwise import blockwise_sums
-from keras_quasiattn.attention.coda.calibration import SCALES, calibrating, is_calibrating
+from keras_quasiattn.attention.coda.calibration import SCALES, calibrating
 from keras_quasiattn.attention.coda.choice import CODA_IMPLEMENTATIONS, compute_by_choice
 from keras_quasiattn.attention.coda.composition import Composition, Pairs
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
@@ -352,11 +352,6 @@ class CoDAOptions(Attention):
         )
         check_choice(self.center_per_query, (False, True), "center_per_query")
         check_choice(self.implementation, CODA_IMPLEMENTATIONS, "implementation")
-
-    @property
-    def counts_pairs(self) -> bool:  # type: ignore[override]
-        """Return whether scales are being set from all visible pairs."""
-        return self.scaling == "calibrated" and is_calibrating()
 
     @property
     def sees_all_pairs(self) -> bool:

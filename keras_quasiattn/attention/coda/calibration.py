@@ -107,11 +107,6 @@ def calibrating(
         yield
 
 
-def is_calibrating() -> bool:
-    """Return whether `calibrate_attention` is running."""
-    return _active.get()
-
-
 def _numbers(x: Tensor) -> np.ndarray:
     try:
         return np.asarray(ops.convert_to_numpy(x))

@@ -15,6 +15,7 @@ from keras_quasiattn.core.masks import (
     combine_masks,
     masked_mean,
     pair_mask,
+    without_padded_rows,
     zero_masked,
 )
 from keras_quasiattn.core.score_bias import add_score_bias
@@ -137,7 +138,7 @@ class Pairs:
         alpha, beta = self.alpha, self.beta
         observe = calibration.observe.get()
         if observe is not None:
-            alpha, beta = observe(products, distance, mask)
+            alpha, beta = observe(products, distance, without_padded_rows(mask))
         negative_distance = as_dtype(beta, dtype) * -distance  # N
         similarity = as_dtype(alpha, dtype) * products
         if self.bias is not None:
