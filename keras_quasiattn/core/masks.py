@@ -103,8 +103,8 @@ def pair_mask(mask_a: Tensor | None, mask_b: Tensor | None) -> Tensor | None:
 def real_rows(rows: Mask, own_mask: Mask = None) -> AbstractContextManager[None]:
     """Say in the `with` block which rows are no padding; `rows` broadcasts to (..., T, S).
 
-    Of self-attention, `own_mask` is the mask: a position that no query sees is padding, also where
-    queries have no mask, as in KerasHub's models.
+    `own_mask` (..., T, S) is the mask of self-attention, None otherwise. A position that no query
+    sees there is padding, even if no mask hides it as a query, as in KerasHub's models.
     """
     return holding(_rows, (rows, own_mask))
 

@@ -102,11 +102,13 @@ def test_layers_that_the_configuration_has_not_were_left_out(family, texts_data,
     pytest.importorskip("safetensors")
     place = tiny_encoder.write(tmp_path / "place", family)
     folder = tiny_encoder.write_transformers_form(place, tmp_path / "transformers")
-    config = json.loads((folder / "config.json").read_text())
-    config |= {name: 1 for name in ("num_hidden_layers", "n_layers") if name in config}
-    (folder / "config.json").write_text(json.dumps(config))
-    with pytest.raises(UserError, match=r"config.json has too few layers .*\.layer\.1\."):
-        tiny_encoder.started(texts_data, "classify", folder)
+    for one, unread in ((folder, r"\.layer\.1\."), (place, "transformer_(encoder|block)_1$")):
+        config = json.loads((one / "config.json").read_text())
+        values = config.get("config", config)
+        values |= {n: 1 for n in ("num_hidden_layers", "n_layers", "num_layers") if n in values}
+        (one / "config.json").write_text(json.dumps(config))
+        with pytest.raises(UserError, match=f"config.json has too few layers: .*{unread}"):
+            tiny_encoder.started(texts_data, "classify", one)
 
 
 def test_a_run_that_was_killed_among_its_assets_was_called_damaged(place, texts_data, tmp_path):

@@ -1,5 +1,6 @@
 """Load a pretrained encoder with KerasHub, and record in the run what it needs later."""
 
+import collections
 import dataclasses
 import json
 import re
@@ -7,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import h5py
 import keras
 
 from keras_quasiattn.errors import UserError
@@ -20,6 +22,7 @@ from keras_quasiattn.lab.text.encoder_tokenizers import (
 )
 
 _FORMAT = 1
+_TOO_FEW = "config.json has too few layers: there is none for"
 # The possible files of a preset's weights: in other libraries' format, and in KerasHub's.
 _WEIGHTS = ("model.safetensors", "model.weights.h5")
 _BYTE_PAIRS = "RobertaBackbone"  # the family whose tokenizer is `BytePairTokenizer`
@@ -160,7 +163,10 @@ def _with_weights(place: str, dropout: float) -> keras.Model:
     load = _hub().models.Backbone.from_preset
     converter = getattr(presets.get_preset_loader(place), "converter", None)
     if converter is None:  # KerasHub's own format
-        return load(place, dropout=dropout)
+        model = load(place, dropout=dropout)
+        if (file := _file(place, _WEIGHTS[1])) is not None:
+            _check_all_layers_were_read(file, model)
+        return model
     model = load(place, load_weights=False, dropout=dropout)
     there, read = set[str](), set[str]()
     with tensors.SafetensorLoader(place) as loader:
@@ -178,8 +184,18 @@ def _with_weights(place: str, dropout: float) -> keras.Model:
         converter.convert_weights(model, loader, presets.load_json(place))
     # The others, such as a pooler's or a head's, are no part of the encoder.
     if unread := sorted(name for name in there - read if re.search(r"layer\.\d+\.", name)):
-        raise ValueError(f"config.json has too few layers for its weights, such as {unread[0]}")
+        raise ValueError(f"{_TOO_FEW} {unread[0]}")
     return model
+
+
+def _check_all_layers_were_read(file: Path, model: keras.Model) -> None:
+    """Raise a `ValueError` if a file in Keras' format has weights of more layers than the model."""
+    kinds = collections.Counter(type(layer).__name__.lower() for layer in model.layers)
+    with h5py.File(file) as weights:
+        for name in weights.get("layers", {}):  # some_kind, some_kind_1, some_kind_2, …
+            kind, _, number = name.rpartition("_")
+            if number.isdecimal() and 0 < kinds[kind.replace("_", "")] <= int(number):
+                raise ValueError(f"{_TOO_FEW} {name}")
 
 
 def _loaded(place: str, load: Callable[[], Any]) -> Any:
