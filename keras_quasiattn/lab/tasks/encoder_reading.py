@@ -246,6 +246,9 @@ class EncoderReading(VocabularyTask):
         multiple = self.options.data["length_multiple"]
         return {"ids": pack(self.tokenizer, sides, self._most_ids, multiple)}
 
+    def _padded_lengths(self, columns: Sequence[np.ndarray]) -> list[np.ndarray]:
+        return [np.sum(super()._padded_lengths(columns), axis=0)]
+
     def _joined(self) -> dict[str, Any]:
         def model_ids(text: str) -> dict[str, np.ndarray]:
             return self.tokenize([text]).inputs

@@ -18,7 +18,14 @@ from keras_quasiattn.lab.data import (
 from keras_quasiattn.lab.data.examples import text_array
 from keras_quasiattn.lab.data.questions import questions_from_file
 from keras_quasiattn.lab.tasks.attention_options import attention_of
-from keras_quasiattn.lab.tasks.batches import as_bytes, in_batches, joined, plain, weights_of
+from keras_quasiattn.lab.tasks.batches import (
+    as_bytes,
+    in_batches,
+    joined,
+    length_key,
+    plain,
+    weights_of,
+)
 from keras_quasiattn.lab.tasks.measured import Measured, judge
 from keras_quasiattn.lab.tasks.pairs import first_and_others, one_by_one, split_input
 from keras_quasiattn.lab.tasks.preset import SPLITS
@@ -320,8 +327,8 @@ class Read(VocabularyTask):
     def _targets(self, texts: ReadingTexts) -> dict[str, np.ndarray]:
         return {"start": texts.starts, "end": texts.ends}
 
-    def _row_lengths(self, texts: ReadingTexts) -> np.ndarray:
-        return self._lengths(texts.passages)
+    def _length_key(self, texts: ReadingTexts) -> np.ndarray:
+        return length_key(self._padded_lengths([texts.questions, texts.passages]))
 
     def _lengths(self, texts: np.ndarray) -> np.ndarray:
         distinct = {text: number for number, text in enumerate(dict.fromkeys(texts.tolist()))}
@@ -376,7 +383,7 @@ class Read(VocabularyTask):
         answers = in_batches(
             lambda question, passage: answer(question, passage[:, tf.newaxis]),  # (B,), (B, 1)
             [chosen.questions, chosen.passages],
-            [self._lengths(chosen.questions), self._lengths(chosen.passages)],
+            self._padded_lengths([chosen.questions, chosen.passages]),
         )
         found = [plain(row["answer"]) for row in answers]
         right = chosen.answers.tolist()

@@ -19,6 +19,7 @@ from keras_quasiattn.lab.tasks.batches import (
     counted,
     in_batches,
     joined,
+    length_key,
     unpadded,
     weights_of,
 )
@@ -327,7 +328,7 @@ class VocabularyTask(Task):
     def validation_data(self) -> tf.data.Dataset:
         """Return every validation example; repeated ones of weight 0 fill the last batch."""
         texts, size = self._validation_examples(), self._batch_size
-        order = np.argsort(self._row_lengths(texts), kind="stable")
+        order = np.argsort(self._length_key(texts), kind="stable")
         filled, weights = fill_last_batch(order, size)
         rows = np.where(weights > 0, filled, -1)
         examples = self._dataset(texts.where(filled), rows, weights)
@@ -343,14 +344,14 @@ class VocabularyTask(Task):
         columns = {
             side: tf.constant(column.tolist(), tf.string) for side, column in texts.columns.items()
         }
-        columns |= {"length": self._row_lengths(texts), "row": rows, **self._targets(texts)}
+        columns |= {"length": self._length_key(texts), "row": rows, **self._targets(texts)}
         if weights is not None:
             columns["weight"] = weights
         return tf.data.Dataset.from_tensor_slices(columns)
 
-    def _row_lengths(self, texts: Any) -> np.ndarray:
-        """Return the number of tokens of each example, by which batches are sorted."""
-        return sum(map(self._lengths, texts.columns.values()), np.zeros(len(texts), np.int32))
+    def _length_key(self, texts: Any) -> np.ndarray:
+        """Return the integer of each example by which batches are sorted."""
+        return length_key(self._padded_lengths([*texts.columns.values()]))
 
     def _targets(self, texts: Any) -> dict[str, np.ndarray]:
         """Return what `_target` needs of each example."""
@@ -405,7 +406,7 @@ class VocabularyTask(Task):
     def _outputs(self, model: keras.Model, texts: Any) -> np.ndarray:
         """Return a model's output of each example, computed in batches of similar length."""
         columns, read = list(texts.columns.values()), self._once(self._output_function, model)
-        answers = in_batches(read, columns, [self._lengths(column) for column in columns])
+        answers = in_batches(read, columns, self._padded_lengths(columns))
         return np.stack([one["output"] for one in answers])
 
     def _output_function(self, model: keras.Model) -> Any:
@@ -440,6 +441,10 @@ class VocabularyTask(Task):
             tokens[side] = self._tokens(tf.constant(column.tolist(), tf.string))
             ids[side] = self.tokenizer.pad(tokens[side])[1].numpy()
         return TokenizedTexts(ids, {side: plain_tokens(rows) for side, rows in tokens.items()})
+
+    def _padded_lengths(self, columns: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Return the token counts of each sequence that the model pads by itself."""
+        return [self._lengths(column) for column in columns]
 
     def _lengths(self, texts: np.ndarray) -> np.ndarray:
         """Return the number of tokens that the model reads of each text."""
@@ -541,9 +546,9 @@ class ClassTask(VocabularyTask):
         return [{"input": text, **answer} for text, answer in zip(inputs, answers, strict=True)]
 
     def _answers(self, answer_ids: Any, columns: Sequence[np.ndarray]) -> list[dict[str, Any]]:
-        lengths = [self._lengths(column) for column in columns]
         answer = self._once(self._answer_function, answer_ids)
-        return list(map(self._readable, in_batches(answer, columns, lengths)))
+        answers = in_batches(answer, columns, self._padded_lengths(columns))
+        return list(map(self._readable, answers))
 
     def check_input(self, text: str | bytes) -> None:
         """Reject a wrong number of texts, which tabs separate; the texts may be anything."""
