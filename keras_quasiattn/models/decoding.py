@@ -164,7 +164,7 @@ def _choose_tokens(
 
     finished, total = ops.zeros((batch,), dtype="bool"), ops.zeros((batch,), dtype="float32")
     initial = (prompted.start, first, finished, answers, total, cache)
-    *_, sequences, total, _ = ops.while_loop(unfinished, body, initial)
+    *_, sequences, total, _ = _loop(length, unfinished, body, initial)
     return sequences, total
 
 
@@ -283,7 +283,7 @@ def beam_search(
     alive_total = ops.where(ops.arange(width, dtype="int32") == 0, nothing_yet, -float("inf"))
     cache = keras.tree.map_structure(lambda leaf: ops.repeat(leaf, width, axis=0), cache)
     initial = (prompted.start, alive, alive_total, answers, nothing, total, cache)
-    _, _, _, best, _, best_total, _ = ops.while_loop(unfinished, body, initial)
+    _, _, _, best, _, best_total, _ = _loop(length, unfinished, body, initial)
     return best, best_total
 
 
@@ -422,6 +422,12 @@ def _begin(
     tokens = ops.concatenate([starts, step.prompt, padding], axis=1)  # (B, P + 2)
     places = ops.minimum(ops.arange(length, dtype="int32") + 1, ops.shape(tokens)[1] - 1)
     return step, ops.take(tokens, places, axis=1), ops.take(tokens, step.start, axis=1)
+
+
+def _loop(length: Any, condition: Any, body: Any, initial: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Run a search; for 0 tokens, JAX could not trace a step that reads an empty cache."""
+    is_empty = isinstance(length, int) and length == 0
+    return initial if is_empty else ops.while_loop(condition, body, initial)
 
 
 def _batch_size(cache: Any) -> Any:

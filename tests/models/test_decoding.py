@@ -1,3 +1,4 @@
+import functools
 import itertools
 
 import keras
@@ -7,7 +8,14 @@ from keras import ops
 from test_writers import token_log_probabilities
 from tools import to_numpy
 
-from keras_quasiattn.models import Transformer, beam_search, greedy_search, with_limits
+from keras_quasiattn.models import (
+    CausalTransformer,
+    Transformer,
+    beam_search,
+    greedy_search,
+    sampling_search,
+    with_limits,
+)
 
 V, L, END = 4, 3, 1
 
@@ -60,6 +68,27 @@ def strip(row):
     length = row.index(END) + 1 if END in row else len(row)
     assert not any(row[length:]) and 0 not in row[:length]
     return tuple(row[:length])
+
+
+@pytest.mark.parametrize("rows", [0, 2])
+@pytest.mark.parametrize(
+    "search", [greedy_search, beam_search, functools.partial(sampling_search, seed=0)]
+)
+def test_no_tokens_are_certain(search, rows):
+    """JAX traces the loop, whose step would look up position 0 of 0."""
+    _, step, cache = random_model(2, seed=1)
+    cache = {name: value[:rows] for name, value in cache.items()}
+    tokens, total = search(step, cache, 0)
+    assert to_numpy(tokens).shape == (rows, 0)
+    assert to_numpy(total).tolist() == [0.0] * rows
+
+
+@pytest.mark.parametrize("search", [greedy_search, beam_search])
+def test_a_language_model_continues_nothing_by_nothing(search):
+    model = CausalTransformer(9, 1, 8, 8, num_heads=2)
+    tokens, total = model.generate(np.zeros((2, 0), "int32"), 0, search)
+    assert to_numpy(tokens).shape == (2, 0)
+    assert to_numpy(total).tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
