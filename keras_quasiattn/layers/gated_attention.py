@@ -35,7 +35,7 @@ from keras_quasiattn.layers.pooling import (
     position_scores,
     soft_attention,
 )
-from keras_quasiattn.layers.recurrence import OrthogonalInitializer, bidirectional, run_recurrent
+from keras_quasiattn.layers.recurrence import Bidirectional, OrthogonalInitializer
 
 Tensor = Any
 GATED_IMPLEMENTATIONS = ("auto", "reference", "gathered")
@@ -208,7 +208,7 @@ class GateNetwork(SequenceLayer):
                 dtype=dtype,
                 name="lstm",
             )
-            self.hidden = bidirectional(lstm, dtype=dtype, name="hidden")
+            self.hidden = Bidirectional(lstm, dtype=dtype, name="hidden")
             hidden_shape = (*inputs_shape[:-1], 2 * self.units)
         else:
             self.hidden = Dense(self.units, activation="tanh", dtype=dtype, name="hidden")
@@ -222,8 +222,8 @@ class GateNetwork(SequenceLayer):
         """Return one logit per position, (B, T, 1)."""
         mask = sequence_mask(mask, "mask", inputs)
         if self.network == "bilstm":
-            hidden = run_recurrent(self.hidden, inputs, mask)  # (B, T, 2·units)
-            return self.logit(hidden)
+            hidden = self.hidden(inputs, mask=mask)  # (B, T, 2·units)
+            return self.logit(zero_padding(hidden, mask))
         hidden = self.hidden(inputs)  # (B, T, units)
         if self.network == "self_attention":
             hidden = hidden + self.attention(hidden, hidden, query_mask=mask, value_mask=mask)

@@ -34,11 +34,41 @@ class OrthogonalInitializer(keras.initializers.Orthogonal):
         return ops.cast(drawn, dtype)
 
 
+class AnySize:
+    """Mixin, listed first, for Keras' recurrent layers, to let B and T be 0 and rows fully masked.
+
+    Keras' own layers reject the first two, cuDNN the third. So one row or position is added where
+    there is none, and the first position of a fully masked row is read; the caller must discard
+    that row's outputs. With T = 0 the last states are of no use either.
+    """
+
+    return_sequences: bool
+    return_state: bool
+
+    def call(
+        self,
+        sequences: Tensor,
+        initial_state: Any = None,
+        mask: Tensor | None = None,
+        training: bool | None = None,
+    ) -> Any:
+        """Return what Keras' layer returns."""
+        batch, length = ops.shape(sequences)[:2]
+        row, position = missing(batch), missing(length)
+        sequences = extended(extended(sequences, row, 0), position, 1)
+        if mask is not None:
+            mask = with_one_real_position(extended(extended(mask, row, 0), position, 1))
+        if initial_state is not None:
+            initial_state = [extended(state, row, 0) for state in initial_state]
+        options = {"initial_state": initial_state, "mask": mask, "training": training}
+        found = super().call(sequences, **options)  # type: ignore[misc]
+        output, *states = found if self.return_state else (found,)
+        output = output[:batch, :length] if self.return_sequences else output[:batch]
+        return (output, *(state[:batch] for state in states)) if self.return_state else output
+
+
 def with_one_real_position(mask: Tensor) -> Tensor:
     """Return `mask` (B, T) with the first position of fully masked rows set to True.
-
-    cuDNN rejects rows without real positions. The caller must discard what is computed at the added
-    positions.
 
     >>> with_one_real_position(np.array([[False, True], [False, False]])).numpy().tolist()
     [[False, True], [True, False]]
@@ -48,38 +78,50 @@ def with_one_real_position(mask: Tensor) -> Tensor:
     return ops.logical_or(mask, ops.logical_and(first, ~ops.any(mask, axis=1, keepdims=True)))
 
 
-def bidirectional(recurrent: keras.layers.Layer, **options: Any) -> keras.layers.Bidirectional:
-    """Wrap a recurrent layer in Keras' `Bidirectional`, even while a model is being loaded.
+def missing(size: Any) -> Any:
+    """Return 1 if a size is 0, otherwise 0; a tensor if the size is one, as in a graph.
 
-    Keras copies `recurrent` through its configuration. While loading a model, it treats everything
-    serialized at one memory address as one object. If `recurrent` were freed, the next layer
-    created at its address would get the same copy for both directions, which Keras rejects. So the
-    returned layer keeps `recurrent` alive.
+    >>> missing(0), missing(3)
+    (1, 0)
     """
-    layer = keras.layers.Bidirectional(recurrent, **options)
-    weakref.finalize(layer, lambda kept: None, recurrent).atexit = False
-    return layer
+    return 1 - ops.minimum(size, 1) if ops.is_tensor(size) else int(size == 0)
 
 
-def run_recurrent(
-    recurrent: keras.layers.Layer, inputs: Tensor, mask: Tensor | None, training: bool | None = None
-) -> Tensor:
-    """Run a built recurrent layer over inputs (B, T, D): states (B, T, units), 0 where masked.
+def extended(x: Tensor, count: Any, axis: int) -> Tensor:
+    """Return x with `count` zeros added along an axis.
 
-    Masked positions are skipped, as if they were deleted. B and T may be 0, which Keras' own layers
-    reject, and rows may be fully masked, which cuDNN rejects.
+    >>> extended(np.ones((2, 1)), 1, axis=1).numpy().tolist()
+    [[1.0, 0.0], [1.0, 0.0]]
     """
-    row = int(inputs.shape[0] == 0)  # an empty batch is padded to one row
-    if mask is None:
-        if inputs.shape[1] and not row:
-            return recurrent(inputs, training=training)
-        mask = ops.ones_like(inputs[..., 0], dtype="bool")
-    extra = 0 if inputs.shape[1] else 1  # 1 if T is 0 or unknown
-    read = ops.pad(inputs, ((0, row), (0, extra), (0, 0)))
-    real = ops.pad(mask, ((0, row), (0, extra)))
-    # (B + row, T + extra, features)
-    states = recurrent(read, mask=with_one_real_position(real), training=training)
-    return zero_padding(states[: -row or None, : -extra or None], mask)
+    if not ops.is_tensor(count) and not count:
+        return x
+    shape = (*ops.shape(x)[:axis], count, *ops.shape(x)[axis + 1 :])
+    return ops.concatenate([x, ops.zeros(shape, x.dtype)], axis=axis)
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class GRU(AnySize, keras.layers.GRU):
+    """`keras.layers.GRU` over any number of rows and positions; see `AnySize`."""
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class LSTM(AnySize, keras.layers.LSTM):
+    """`keras.layers.LSTM` over any number of rows and positions; see `AnySize`."""
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class Bidirectional(AnySize, keras.layers.Bidirectional):
+    """`keras.layers.Bidirectional` over any number of rows and positions; see `AnySize`.
+
+    Keras copies the given layer through its configuration. While loading a model, it treats
+    everything serialized at one memory address as one object. If the given layer were freed, the
+    next layer created at its address would get the same copy for both directions, which Keras
+    rejects. So this layer keeps it alive.
+    """
+
+    def __init__(self, layer: keras.layers.Layer, **kwargs: Any) -> None:
+        super().__init__(layer, **kwargs)
+        weakref.finalize(self, lambda kept: None, layer).atexit = False
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
@@ -122,7 +164,7 @@ class BidirectionalGRU(SequenceLayer):
             dtype=dtype,
             name="gru",
         )
-        self.recurrent = bidirectional(gru, dtype=dtype, name="recurrent")
+        self.recurrent = Bidirectional(gru, dtype=dtype, name="recurrent")
         self.recurrent.build((inputs_shape[0], None, width))
 
     def call(
@@ -132,7 +174,8 @@ class BidirectionalGRU(SequenceLayer):
         x, mask = self.masked(inputs, mask)
         # (B, T, D) to (B, T, 2·units)
         x = self.input_dropout(x, training=training)
-        return run_recurrent(self.recurrent, x, mask, training)
+        states = self.recurrent(x, mask=mask, training=training)
+        return zero_padding(states, mask)
 
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         """Return (B, T, 2·units)."""

@@ -62,7 +62,7 @@ class AttentionChoice:
             )
         # Keep a given configuration instead of serializing `layer` again: objects that are
         # serialized while Keras loads a model must outlive the loading (see
-        # `recurrence.bidirectional`), but `layer` is freed.
+        # `recurrence.Bidirectional`), but `layer` is freed.
         self.attention = attention
         if not isinstance(attention, dict):
             self.attention = keras.saving.serialize_keras_object(layer)

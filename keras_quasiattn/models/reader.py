@@ -7,12 +7,8 @@ from keras import ops
 
 from keras_quasiattn.core.arguments import check, check_positive_integer
 from keras_quasiattn.core.configured import ConfiguredLayer, QuantizedParts
-from keras_quasiattn.core.masks import LOWEST, largest, zero_masked, zero_padding
-from keras_quasiattn.layers.recurrence import (
-    OrthogonalInitializer,
-    bidirectional,
-    with_one_real_position,
-)
+from keras_quasiattn.core.masks import LOWEST, largest, zero_padding
+from keras_quasiattn.layers.recurrence import Bidirectional, OrthogonalInitializer
 from keras_quasiattn.models.functional_model import EmbeddingModel, id_inputs, is_real, layer_maker
 
 Tensor = Any
@@ -104,8 +100,7 @@ class Reader(EmbeddingModel):
             pair.append(ops.concatenate(parts, axis=-1) if len(parts) > 1 else parts[0])
         logits = ops.cast(self._network(pair, mask=masks), "float32")
         real = ops.expand_dims(masks[0], -1)
-        padding = ops.cast(ops.logical_not(real), "float32")
-        return zero_masked(logits, real) + PADDING_LOGIT * padding
+        return ops.where(real, logits, PADDING_LOGIT)
 
 
 def _same(forms: Tensor, others: Tensor, mask: Tensor) -> Tensor:
@@ -140,18 +135,18 @@ class CharacterStates(ConfiguredLayer):
         self.embedding.build(None)
         options = {"recurrent_initializer": OrthogonalInitializer}
         gru = make(keras.layers.GRU, "gru", self.units, **options)
-        self.recurrent = make(bidirectional, "recurrent", gru)
+        self.recurrent = make(Bidirectional, "recurrent", gru)
         self.recurrent.build((None, inputs_shape[-1], self.embedding_dim))
 
     def call(self, inputs: Tensor) -> Tensor:
         """Return the states; see the class."""
-        shape = ops.shape(inputs)
-        words = ops.reshape(inputs, (-1, shape[2]))  # (B·T, C): each word is a sequence
+        batch, length, characters = ops.shape(inputs)
+        words = ops.reshape(inputs, (batch * length, characters))  # each word is a sequence
         mask = ops.not_equal(words, 0)
         # (B·T, 2·units)
-        states = self.recurrent(self.embedding(words), mask=with_one_real_position(mask))
+        states = self.recurrent(self.embedding(words), mask=mask)
         states = zero_padding(states, ops.any(mask, axis=-1))
-        return ops.reshape(states, (-1, shape[1], 2 * self.units))
+        return ops.reshape(states, (batch, length, 2 * self.units))
 
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         """Return (B, T, 2·units)."""

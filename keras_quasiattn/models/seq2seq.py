@@ -8,11 +8,7 @@ from keras import ops
 from keras_quasiattn.core.masks import zero_masked
 from keras_quasiattn.layers import DotAttention
 from keras_quasiattn.layers.dense import Dense
-from keras_quasiattn.layers.recurrence import (
-    OrthogonalInitializer,
-    bidirectional,
-    with_one_real_position,
-)
+from keras_quasiattn.layers.recurrence import LSTM, Bidirectional, OrthogonalInitializer
 from keras_quasiattn.models.functional_model import (
     FunctionalModel,
     check_token_ids,
@@ -93,9 +89,9 @@ class Seq2Seq(FunctionalModel):
             )
         numbers, embedding = range(num_layers), keras.layers.Embedding
         options = {"return_sequences": True, "recurrent_initializer": OrthogonalInitializer}
-        decoders = [make(keras.layers.LSTM, f"decoder_{i}", units, **options) for i in numbers]
+        decoders = [make(LSTM, f"decoder_{i}", units, **options) for i in numbers]
         options["return_state"] = True
-        encoders = [make(keras.layers.LSTM, f"encoder_{i}", units, **options) for i in numbers]
+        encoders = [make(LSTM, f"encoder_{i}", units, **options) for i in numbers]
         layers: dict[str, Any] = {
             "source_embedding": make(embedding, "source_embedding", vocabulary_size, embedding_dim),
             # The mask is passed on to the logits. The LSTM does not need it: padding follows the
@@ -109,7 +105,7 @@ class Seq2Seq(FunctionalModel):
             "output_layer": make(keras.layers.Dense, "logits", vocabulary_size, dtype="float32"),
         }
         if attention is not None:
-            layers["encoders"] = [make(bidirectional, f"both_{one.name}", one) for one in encoders]
+            layers["encoders"] = [make(Bidirectional, f"both_{one.name}", one) for one in encoders]
             layers["bridges"] = [
                 [make(Dense, f"{state}_bridge_{number}", units) for state in ("hidden", "cell")]
                 for number in numbers
@@ -184,10 +180,10 @@ class Seq2Seq(FunctionalModel):
     ) -> tuple[Tensor, list[list[Tensor]]]:
         """Return the outputs (B, S, D) and, per decoder layer, the initial states (B, units)."""
         mask = is_real(source)
-        read, has_text = with_one_real_position(mask), ops.any(mask, axis=1, keepdims=True)
+        has_text = ops.any(mask, axis=1, keepdims=True)
         x, states = self._source_embedding(source), []
         for number, encoder in enumerate(self._encoders):
-            x, *last = encoder(self._dropout(x, training=training), mask=read, training=training)
+            x, *last = encoder(self._dropout(x, training=training), mask=mask, training=training)
             if self._arguments["attention"] is not None:
                 # `last` holds the hidden and cell states of one direction, then of the other, (B,
                 # units) each; `both` holds the concatenated hidden and cell states, (B, 2·units).

@@ -16,7 +16,7 @@ from keras_quasiattn.layers import (
 )
 from keras_quasiattn.layers.dense import Dense
 from keras_quasiattn.layers.pooling import MODES
-from keras_quasiattn.layers.recurrence import OrthogonalInitializer, with_one_real_position
+from keras_quasiattn.layers.recurrence import GRU, OrthogonalInitializer
 from keras_quasiattn.models.functional_model import EmbeddingModel, id_inputs, is_real
 
 Tensor = Any
@@ -118,7 +118,7 @@ class SiameseClassifier(EmbeddingModel):
         options = {"return_sequences": True, "recurrent_initializer": OrthogonalInitializer}
         layers: dict[str, Any] = {
             "recurrent": [
-                make(keras.layers.GRU, f"recurrent_{number}", units, **options)
+                make(GRU, f"recurrent_{number}", units, **options)
                 for number in range(num_recurrent_layers)
             ],
             "recurrent_dropout": make(keras.layers.Dropout, "recurrent_dropout", dropout),
@@ -172,7 +172,7 @@ class SiameseClassifier(EmbeddingModel):
 
     def _states(self, ids: Tensor, mask: Tensor) -> Tensor:
         # (B, L, embedding_dim), then (B, L, units) from every recurrent layer; L = T or S
-        x, read = self._embedding(ids), with_one_real_position(mask)
+        x = self._embedding(ids)
         for recurrent in self._recurrent:
-            x = self._recurrent_dropout(recurrent(x, mask=read))
+            x = self._recurrent_dropout(recurrent(x, mask=mask))
         return x

@@ -7,13 +7,14 @@ from keras import ops
 
 from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.core.arguments import check, check_positive_integer
-from keras_quasiattn.core.masks import zero_padding
+from keras_quasiattn.core.masks import zero_masked, zero_padding
 from keras_quasiattn.core.tensors import check_choice
 from keras_quasiattn.layers import GatedAttention, LocalAttention, MaskedPooling, SoftAttention
 from keras_quasiattn.layers.recurrence import (
+    Bidirectional,
     OrthogonalInitializer,
-    bidirectional,
-    with_one_real_position,
+    extended,
+    missing,
 )
 from keras_quasiattn.models.functional_model import EmbeddingModel, is_real
 
@@ -38,6 +39,16 @@ _POOLINGS = {
     "local": _Pooling(LocalAttention),
     "gated": _Pooling(GatedAttention, is_gated=True, explains=("gates", "weights")),
 }
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class Conv1D(keras.layers.Conv1D):
+    """`keras.layers.Conv1D` with padding "same", also over no positions, which PyTorch rejects."""
+
+    def call(self, inputs: Tensor) -> Tensor:
+        """Return what Keras' layer returns."""
+        length = ops.shape(inputs)[1]
+        return super().call(extended(inputs, missing(length), 1))[:, :length]
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
@@ -144,16 +155,17 @@ class TextClassifier(EmbeddingModel):
             several = takes_all_states or number < num_layers - 1
             options = {"return_sequences": several, "recurrent_initializer": OrthogonalInitializer}
             lstm = make(keras.layers.LSTM, "lstm", units, **options)
-            return make(bidirectional, f"recurrent_{number}", lstm, merge_mode=merge_mode)
+            return make(Bidirectional, f"recurrent_{number}", lstm, merge_mode=merge_mode)
 
         def convolution(number: int) -> keras.layers.Layer:
-            padding = "valid" if gates_convolution and number == num_layers - 1 else "same"
+            is_gated = gates_convolution and number == num_layers - 1
+            kind = keras.layers.Conv1D if is_gated else Conv1D
             options = {
-                "padding": padding,
+                "padding": "valid" if is_gated else "same",
                 "activation": "relu",
                 "data_format": "channels_last",  # Keras' default depends on the user's settings
             }
-            return make(keras.layers.Conv1D, f"convolution_{number}", units, kernel_size, **options)
+            return make(kind, f"convolution_{number}", units, kernel_size, **options)
 
         dropout_layer, numbers = keras.layers.Dropout, range(num_layers)
         layers: dict[str, Any] = {
@@ -198,7 +210,9 @@ class TextClassifier(EmbeddingModel):
                 states, states, query_mask=mask, value_mask=mask, training=training
             )
             context = self._pooling(states + attended, mask=mask)  # (B, T, D) to (B, D)
-        elif pooling.layer:
+        elif not pooling.layer:
+            context = zero_masked(states, ops.any(mask, axis=1, keepdims=True))
+        else:
             options = {"gate_inputs": embedded} if pooling.is_gated else {}
             context, *matrices = self._attention(
                 states, mask=mask, training=training, return_attention_scores=True, **options
@@ -208,13 +222,12 @@ class TextClassifier(EmbeddingModel):
         return {"logits": self._output_layer(context), **answer}
 
     def _states(self, x: Tensor, mask: Tensor, training: bool | None) -> Tensor:
-        read = with_one_real_position(mask)
         layers = self._convolutions or self._recurrent
         for number, layer in enumerate(layers):
             if self._convolutions:
                 x = layer(zero_padding(x, mask))
             else:
-                x = layer(x, mask=read, training=training)
+                x = layer(x, mask=mask, training=training)
             if number < len(self._dropout) - 1:  # the last one follows the attention
                 x = self._dropout[number](x, training=training)
         return x
