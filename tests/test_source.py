@@ -74,6 +74,12 @@ def importing(paths, names):
     ]
 
 
+def test_no_two_modules_of_tests_have_one_name():
+    """Pytest imports them by their names alone, and does not collect the second."""
+    names = [path.name for path in TESTS if path.name.startswith("test_")]
+    assert len(names) == len(set(names))
+
+
 def test_no_private_keras():
     assert not importing([*SOURCES, *TESTS], ["keras.src"])
 
