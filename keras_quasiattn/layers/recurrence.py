@@ -35,11 +35,11 @@ class OrthogonalInitializer(keras.initializers.Orthogonal):
 
 
 class AnySize:
-    """Mixin, listed first, for Keras' recurrent layers, to let B and T be 0 and rows fully masked.
+    """Mixin, listed first, that lets Keras' recurrent layers read empty sequences and batches.
 
-    Keras' own layers reject the first two, cuDNN the third. So one row or position is added where
-    there is none, and the first position of a fully masked row is read; the caller must discard
-    that row's outputs. With T = 0 the last states are of no use either.
+    Keras rejects B = 0 and T = 0, and cuDNN rejects fully masked rows. So the layer reads one row
+    or position more where there is none, and the first position of a fully masked row. The caller
+    must discard the outputs of such a row, and with T = 0 the last states.
     """
 
     return_sequences: bool
@@ -52,7 +52,7 @@ class AnySize:
         mask: Tensor | None = None,
         training: bool | None = None,
     ) -> Any:
-        """Return what Keras' layer returns."""
+        """Return what Keras' layer returns for sequences (B, T, D) and a mask (B, T)."""
         batch, length = ops.shape(sequences)[:2]
         row, position = missing(batch), missing(length)
         sequences = extended(extended(sequences, row, 0), position, 1)

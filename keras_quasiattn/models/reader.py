@@ -141,7 +141,7 @@ class CharacterStates(ConfiguredLayer):
     def call(self, inputs: Tensor) -> Tensor:
         """Return the states; see the class."""
         batch, length, characters = ops.shape(inputs)
-        words = ops.reshape(inputs, (batch * length, characters))  # each word is a sequence
+        words = ops.reshape(inputs, (batch * length, characters))  # (B·T, C)
         mask = ops.not_equal(words, 0)
         # (B·T, 2·units)
         states = self.recurrent(self.embedding(words), mask=mask)

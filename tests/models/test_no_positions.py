@@ -11,7 +11,6 @@ import tools
 from keras_quasiattn import models
 
 SIZES = {"embedding_dim": 4, "units": 4}
-READS = {"exact_match": False, "frequency": False, **SIZES}
 MODELS = {
     "last states": lambda: models.TextClassifier(9, 2, attention="none", **SIZES),
     "gates": lambda: models.TextClassifier(9, 2, **SIZES),
@@ -19,8 +18,8 @@ MODELS = {
     "siamese": lambda: models.SiameseClassifier(9, 2, **SIZES),
     "sequences": lambda: models.Seq2Seq(9, **SIZES),
     "sequences, CoDA": lambda: models.Seq2Seq(9, attention="coda", **SIZES),
-    "reader": lambda: models.AttentionFlowReader(9, **READS),
-    "characters": lambda: models.DecaProp(9, num_layers=2, character_units=2, **READS),
+    "reader": lambda: models.AttentionFlowReader(9, **SIZES),
+    "characters": lambda: models.DecaProp(9, num_layers=2, character_units=2, **SIZES),
 }
 BY_POSITION = {"sequences": 1, "sequences, CoDA": 1, "reader": 0, "characters": 0}
 READ = [(name, 0) for name in MODELS] + [(name, 1) for name in list(MODELS)[3:]]
@@ -28,7 +27,7 @@ READ = [(name, 0) for name in MODELS] + [(name, 1) for name in list(MODELS)[3:]]
 
 def ids(model, rows, *lengths, padded=None):
     """Return ids of the model's texts, of these lengths; the text number `padded` has none."""
-    texts = [one.name for one in model.inputs if len(one.shape) == 2]
+    texts = [one.name for one in model.inputs if "_" not in one.name]
     given = {}
     for one in model.inputs:
         text = texts.index(one.name.partition("_")[0]) if len(texts) > 1 else 0

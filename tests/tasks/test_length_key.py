@@ -34,13 +34,13 @@ def test_without_rows_there_is_no_key(columns):
 
 def test_answers_come_back_in_the_order_of_the_rows():
     texts = np.array([b"x" * count for count in FIRST], object)
-    widest = []
+    sizes = []
 
     def answer(first, second):
         lengths = tf.strings.length(first)
-        widest.append((len(lengths), int(tf.reduce_max(lengths))))
+        sizes.append(len(lengths))
         return {"length": lengths}
 
     rows = in_batches(answer, [texts, texts], [FIRST, SECOND])
     assert [int(row["length"]) for row in rows] == FIRST.tolist()
-    assert [size for size, _ in widest] == [100] * 40
+    assert sizes == [100] * 40

@@ -9,7 +9,7 @@ import tensorflow as tf
 from keras_quasiattn.errors import UserError
 
 _BATCH = 100
-_STEP = 4  # tokens; from 2 to 8, pairs of four sets of data have about as little padding
+_STEP = 4  # tokens; with 8, pairs of SNLI and Quora have about as much padding
 
 
 FILE = "file"  # the split that `Task.use_file` makes
