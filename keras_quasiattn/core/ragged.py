@@ -45,9 +45,9 @@ def from_ragged(sequences: Any) -> tuple[Tensor, Tensor]:
             f"Received: shapes {[one.shape for one in arrays]}"
         )
     lengths = np.array([len(one) for one in arrays])
-    filled = [one.dtype for one in arrays if one.size]  # an empty list has no dtype
-    kind = np.result_type(*filled) if filled else np.dtype("int64")
-    dtype = keras.config.floatx() if kind.kind == "f" else "int32"
+    # An empty list has no dtype. NumPy's common dtype of int64 and uint64 would be a float.
+    is_float = any(one.dtype.kind == "f" for one in arrays if one.size)
+    dtype = keras.config.floatx() if is_float else "int32"
     extremes = [extreme for one in arrays if one.size for extreme in (one.min(), one.max())]
     beyond = [one for one in extremes if not _IDS.min <= one <= _IDS.max]
     if dtype == "int32" and beyond:

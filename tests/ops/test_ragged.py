@@ -87,6 +87,13 @@ def test_the_lowest_int32_was_refused():
     assert to_numpy(from_ragged([[-(2**31), 2**31 - 1]])[0]).tolist() == [[-(2**31), 2**31 - 1]]
 
 
+def test_signed_and_unsigned_ids_became_floats():
+    """NumPy's common dtype of int64 and uint64 is float64."""
+    padded, _ = from_ragged([np.array([5, 3]), np.array([2], "uint64")])
+    assert to_numpy(padded).dtype == "int32"
+    assert to_numpy(padded).tolist() == [[5, 3], [2, 0]]
+
+
 def test_a_tensor_with_two_ragged_axes_is_refused(tensorflow_only):
     import tensorflow as tf
 
