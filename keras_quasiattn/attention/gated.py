@@ -300,7 +300,7 @@ class Gates(QuantizedParts, keras.layers.Layer):
     def _update_cost_and_metrics(self, gates: Tensor, mask: Mask, queries: Tensor | None) -> None:
         """Add the cost to the loss and update the metrics."""
         visible = ops.ones_like(gates, dtype="bool")
-        visible = combine_masks(visible, without_padded_rows(mask))
+        visible = combine_masks(visible, without_padded_rows(mask, gates))
         gates = zero_masked(ops.cast(gates, "float32"), visible)
         visible = ops.cast(visible, "float32")
         # (..., Q): repeats what is the same for all queries.

@@ -30,6 +30,8 @@ PAIRS = "`attention_mask` of a multi-head layer or a Transformer block"
 LOWEST = -3.4e38
 # Which rows are no padding, and the mask (..., T, S) of self-attention.
 _rows: ContextVar[tuple[Mask, Mask]] = ContextVar("attention_rows", default=(None, None))
+# Which sequences may still become the answer of a search, (B,).
+_sequences: ContextVar[Mask] = ContextVar("attention_sequences", default=None)
 
 
 def check_mask(mask: Tensor | None, name: str) -> None:
@@ -109,12 +111,23 @@ def real_rows(rows: Mask, own_mask: Mask = None) -> AbstractContextManager[None]
     return holding(_rows, (rows, own_mask))
 
 
-def without_padded_rows(mask: Mask) -> Mask:
-    """Hide rows of padding, if known, in a mask of the pairs that statistics and figures count."""
+def real_sequences(sequences: Tensor) -> AbstractContextManager[None]:
+    """Say in the `with` block which sequences (B,) a search needs; rows of others are padding."""
+    return holding(_sequences, sequences)
+
+
+def without_padded_rows(mask: Mask, pairs: Tensor) -> Mask:
+    """Hide rows of padding, if known, in the mask of those `pairs` that statistics count.
+
+    `pairs` is a matrix (B, ..., T, S), or (B, T) where a sequence is pooled.
+    """
     rows, own_mask = _rows.get()
     if own_mask is not None:
         rows = combine_masks(rows, ops.expand_dims(ops.any(own_mask, axis=-2), -1))
-    return combine_masks(mask, rows)
+    sequences = _sequences.get()
+    if sequences is not None:
+        sequences = ops.reshape(sequences, (-1,) + (1,) * (len(pairs.shape) - 1))
+    return combine_masks(mask, rows, sequences)
 
 
 def zero_masked(x: Tensor, mask: Tensor | None) -> Tensor:

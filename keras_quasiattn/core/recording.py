@@ -90,7 +90,7 @@ def unedited() -> Iterator[None]:
 def edited(weights: Tensor, visible: Tensor | None) -> Tensor:
     """Return the weights as changed by the active `editing` block, if any."""
     edit = _edit.get()
-    return weights if edit is None else edit(weights, without_padded_rows(visible))
+    return weights if edit is None else edit(weights, without_padded_rows(visible, weights))
 
 
 def is_recording() -> bool:
@@ -102,4 +102,4 @@ def record(name: str, values: Tensor, visible: Tensor | None, label: str) -> Non
     """Add a matrix to the active recording, if any, replacing one of the same name."""
     found = active.get()
     if found is not None:
-        found[name] = Recorded(values, without_padded_rows(visible), label)
+        found[name] = Recorded(values, without_padded_rows(visible, values), label)

@@ -13,7 +13,7 @@ from keras import ops
 
 from keras_quasiattn.core.arguments import check, check_positive_integer, is_number
 from keras_quasiattn.core.backend import cumsum
-from keras_quasiattn.core.masks import largest
+from keras_quasiattn.core.masks import largest, real_sequences
 from keras_quasiattn.core.randomness import gumbel_noise
 
 Tensor = Any
@@ -151,7 +151,8 @@ def _choose_tokens(
         total: Tensor,
         cache: Any,
     ) -> tuple[Any, ...]:
-        logits, cache = step(tokens, index, cache)  # (B, V)
+        with real_sequences(ops.logical_not(finished)):
+            logits, cache = step(tokens, index, cache)  # (B, V)
         log_probabilities = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
         candidates = _exclude_token(log_probabilities, padding_id)
         chosen = ops.cast(choose(candidates, index), "int32")
@@ -222,13 +223,15 @@ def beam_search(
     def score(log_probability: Tensor, tokens: Any) -> Tensor:
         return log_probability / ops.power((5.0 + ops.cast(tokens, "float32")) / 6.0, alpha)
 
+    def hopeful(alive_total: Tensor, best_score: Tensor) -> Tensor:
+        # (B, K). Upper bound for all continuations: log-probabilities only decrease, and a given
+        # log-probability scores highest at full length.
+        return score(alive_total, length) > ops.expand_dims(best_score, 1)
+
     def unfinished(
         index: Tensor, alive: Tensor, alive_total: Tensor, best: Tensor, best_score: Tensor, *_: Any
     ) -> Tensor:
-        # Upper bound for all continuations: log-probabilities only decrease, and a given
-        # log-probability scores highest at full length.
-        hope = ops.any(score(alive_total[:, 0], length) > best_score)  # the first is the highest
-        return ops.logical_and(index < length, hope)
+        return ops.logical_and(index < length, ops.any(hopeful(alive_total, best_score)))
 
     def body(
         index: Tensor,
@@ -242,7 +245,8 @@ def beam_search(
         # (B, K): the last token of each beam.
         previous = ops.take(alive, ops.maximum(index - 1, 0), axis=2)
         previous = ops.where(index == 0, start_id, previous)
-        logits, cache = step(ops.reshape(previous, (-1,)), index, cache)  # (B·K, V)
+        with real_sequences(ops.reshape(hopeful(alive_total, best_score), (-1,))):
+            logits, cache = step(ops.reshape(previous, (-1,)), index, cache)  # (B·K, V)
         log_probabilities = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
         vocabulary = logits.shape[-1]
         totals = ops.reshape(_exclude_token(log_probabilities, padding_id), (-1, width, vocabulary))

@@ -8,6 +8,7 @@ from keras import ops
 from test_writers import token_log_probabilities
 from tools import to_numpy
 
+from keras_quasiattn.core.recording import edited, editing
 from keras_quasiattn.models import (
     CausalTransformer,
     Transformer,
@@ -249,3 +250,23 @@ def test_bad_arguments_are_named():
         beam_search(step, cache, L, beam_width=0)
     with pytest.raises(ValueError, match="alpha=-1"):
         beam_search(step, cache, L, alpha=-1)
+
+
+@pytest.mark.parametrize("width,steps", [(None, 1 + 3), (1, 1 + 3), (2, 1 + (1 + 2 + 2))])
+def test_steps_after_the_end_of_a_sequence_were_counted(width, steps):
+    """One row ends at once, the other after three tokens; the first beam alone takes a step 0."""
+    ends, counted = ops.convert_to_tensor([0, 2]), []
+    rows = ends if width is None else ops.repeat(ends, width)
+
+    def step(tokens, index, cache):
+        edited(ops.ones((*ops.shape(tokens), 1, 1)), None)
+        return 9.0 * ops.one_hot(ops.where(index < rows, 2, END), V), cache
+
+    def count(weights, visible):
+        counted.append(int(to_numpy(ops.sum(ops.cast(visible, "int32")))))
+        return weights
+
+    search = greedy_search if width is None else functools.partial(beam_search, beam_width=width)
+    with editing(count):
+        search(step, ops.zeros((2, 1)), 5)
+    assert sum(counted) == steps

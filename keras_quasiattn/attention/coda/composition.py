@@ -138,7 +138,7 @@ class Pairs:
         alpha, beta = self.alpha, self.beta
         observe = calibration.observe.get()
         if observe is not None:
-            alpha, beta = observe(products, distance, without_padded_rows(mask))
+            alpha, beta = observe(products, distance, without_padded_rows(mask, products))
         negative_distance = as_dtype(beta, dtype) * -distance  # N
         similarity = as_dtype(alpha, dtype) * products
         if self.bias is not None:
