@@ -228,6 +228,15 @@ def ask(model, texts):
         ),
         (["classify", "--data", "x.tsv"], "cannot read x.tsv: No such file"),
         (["classify", "--test", "x.tsv"], "--test 'x.tsv' is of no use without a file to train on"),
+        # The file "x,y" could not be read, or --data was asked for.
+        (
+            ["classify", "--source", "x", "--target", "y"],
+            "--source 'x' --target 'y': task classify reads no pair of files: give --data FILE",
+        ),
+        (
+            ["translate", "--test", "x,y"],
+            "--test 'x,y' is of no use without a file to train on: add --source FILE --target FILE",
+        ),
         (["mlu", "--validation", "x.tsv"], "--validation 'x.tsv': task mlu generates"),
         (
             ["classify", "--data", __file__, "--columns", "text"],

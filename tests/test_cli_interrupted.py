@@ -187,4 +187,4 @@ def test_control_c_while_a_graph_was_traced_wrote_132_lines(what, tmp_path):
     out, err = process.outputs()
     assert (code, out) == (130, b"")
     (line,) = err.decode().splitlines()
-    assert line.startswith("quasiattn: stopped; a training continues from its last checkpoint")
+    assert line.startswith("quasiattn: stopped; if you repeat the command, training continues from")

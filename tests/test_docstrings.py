@@ -1,7 +1,9 @@
-"""The examples in docstrings run, and every public class and function has one."""
+"""Docstrings: the examples run, every public symbol has one, and the defaults are named."""
 
 import doctest
 import importlib
+import inspect
+import re
 from pathlib import Path
 
 import numpy as np
@@ -29,10 +31,29 @@ def test_examples_run(name):
     assert results.attempted and not results.failed
 
 
-@pytest.mark.parametrize(
-    "room,name",
-    [(room, name) for room in ("ops", "layers") for name in getattr(keras_quasiattn, room).__all__],
-)
+def public(*rooms):
+    return [(room, name) for room in rooms for name in getattr(keras_quasiattn, room).__all__]
+
+
+@pytest.mark.parametrize("room,name", public("ops", "layers"))
 def test_public_symbols_have_an_example(room, name):
     symbol = getattr(getattr(keras_quasiattn, room), name)
     assert doctest.DocTestFinder(recurse=False).find(symbol, name)[0].examples
+
+
+@pytest.mark.parametrize("room,name", public("ops", "layers", "models", "metrics"))
+def test_arguments_of_public_symbols_name_their_defaults(room, name):
+    """None and False speak for themselves; "as for" names another docstring."""
+    symbol = getattr(getattr(keras_quasiattn, room), name)
+    parameters = inspect.signature(symbol).parameters.values() if callable(symbol) else ()
+    section = re.search(r"^Args:\n(.*?)(?=^\S|\Z)", inspect.getdoc(symbol) or "", re.S | re.M)
+    entries = re.findall(r"^    (\S.*?): (.*(?:\n     .*)*)", section[1] if section else "", re.M)
+    silent = {
+        parameter.name
+        for parameter in parameters
+        for names, text in entries
+        if parameter.name in names.split(", ")
+        and parameter.default not in (parameter.empty, None, False, "")
+        and not re.search("efault|^as (for|in) |^the ones of ", text)
+    }
+    assert not silent

@@ -134,7 +134,7 @@ class Attention:
             value: (..., S, V).
             mask: boolean, broadcasts to (..., T, S), or None.
             learned: what `make_weights` returned.
-            scale: factor of the dot products, unless the attention defines its own.
+            scale: factor of the dot products, unless the attention defines its own. Defaults to 1.
             **options: `is_causal`, `dropout`, `dropout_seed`, `return_scores` and `bias`, as for
                 every attention in `ops`.
 
@@ -195,7 +195,7 @@ class Attention:
             keys: S, the number of keys that each query attends to.
             features: D, for each head.
             value_features: V, for each head.
-            heads: N.
+            heads: N. Defaults to 1.
         """
         of_pair = self.products_per_pair * features + value_features + self.further_per_pair
         return heads * queries * keys * of_pair
@@ -345,9 +345,9 @@ def dot_product_attention(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Attend with weights that `weigh` computes from scale · query · keyᵀ + bias.
 
-    The mask may hold 0 and 1, and integers become floats. `label` names the weights in a recording.
-    A float mask, a wrong bias, sizes that do not match and dropout without a seed are a
-    `ValueError`. Options and results are as for `weighted_values`.
+    The mask may hold 0 and 1. Integer queries, keys and values become floats. `label` names the
+    weights in a recording. A float mask, a wrong bias, sizes that do not match and dropout
+    without a seed are a `ValueError`. Options and results are as for `weighted_values`.
     """
     query, key, value = checked_inputs(query, key, value, dropout, dropout_seed)
     scores = dot_products(query, key, scale)  # (..., T, S)

@@ -56,7 +56,7 @@ def conflict_attention(
         score_kernel: (D,), W_s, of any sign.
         values: (..., S, V).
         mask_v: boolean (or 0/1 integer) (..., S), True = real.
-        difference: "absolute", "signed" (as the paper prints it) or "squared".
+        difference: "absolute" (the default), "signed" (as the paper prints it) or "squared".
         return_scores: also return w.
 
     Returns:
@@ -121,9 +121,11 @@ def multi_head_conflict_attention(
             head, and no tensor has an axis N.
         mask: boolean (or 0/1 integer) that broadcasts to (..., N, T, S); True = attend.
         scale: factor of the dot products, usually 1/√D; W_s scales the conflict heads instead.
+            Defaults to 1.
         difference: as in `ops.conflict_attention`.
         is_causal: query i attends to keys 0 … i only.
-        dropout: fraction of the weights set to 0; the rest are divided by 1 − `dropout`.
+        dropout: fraction of the weights set to 0; the rest are divided by 1 − `dropout`. Defaults
+            to 0.
         dropout_seed: two integers from `keras.random.SeedGenerator.next()`; needed for dropout.
         bias: floats that broadcast to (..., N, T, S), added to the scores; None = no bias.
             −∞ hides the pair, as the mask does. What it holds at a masked pair does not matter.
@@ -277,7 +279,7 @@ class MultiHeadConflict(MultiHeadQuasiAttention):
     The conflict heads come last. All else is as in `layers.MultiHeadSoftmax`.
 
     Args:
-        conflict_heads: how many of the heads are conflict heads, at least 1.
+        conflict_heads: how many of the heads are conflict heads, at least 1. Defaults to 1.
         difference: as in `layers.ConflictAttention`. With "signed", each conflict head gives every
             query the same weights.
         **arguments: as for `layers.MultiHeadQuasiAttention`.

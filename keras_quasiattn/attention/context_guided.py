@@ -55,8 +55,8 @@ def context_guided_attention(
         key_context: C_K, (..., S, C).
         query_gate: λ_Q, numbers in [0, 1], (..., T).
         key_gate: λ_K, numbers in [0, 1], (..., S).
-        alpha: α, the size of the quasi-attention.
-        scale: factor of both dot products, usually 1/√D.
+        alpha: α, the size of the quasi-attention. Defaults to 1.
+        scale: factor of both dot products, usually 1/√D. Defaults to 1.
         **options: as for `ops.softmax_attention`, from `is_causal` on.
 
     Returns:

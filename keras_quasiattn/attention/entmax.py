@@ -42,7 +42,7 @@ def entmax(
         mask: boolean (or 0/1 integer) that broadcasts to (..., S); True = visible.
         alpha: α: 1 (softmax), a number of at least 1.01, or a tensor that broadcasts to (..., 1),
             in which lower values count as 1.01. For α above 2, and for tensors, finding τ takes
-            several times as many steps.
+            several times as many steps. Defaults to 1.5.
         up_to_two: whether no value of a tensor is above 2, which saves these steps. Higher values
             then count as 2.
 
@@ -128,7 +128,7 @@ def entmax_attention(
 def check_alpha(alpha: float) -> None:
     """Raise a `ValueError` unless α is 1, or finite and at least 1.01."""
     fits = alpha == 1 or LEAST_ALPHA <= alpha < math.inf
-    check(fits, alpha, "alpha", f"1, or from {LEAST_ALPHA}")
+    check(fits, alpha, "alpha", f"1, or a finite number of at least {LEAST_ALPHA}")
 
 
 @dataclasses.dataclass

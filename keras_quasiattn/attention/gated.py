@@ -142,6 +142,7 @@ def hard_gates(
     Args:
         probability: (..., T), p in [0, 1].
         threshold: a number, or a tensor (..., T) of uniform draws, for gates from Bernoulli(p).
+            Defaults to 0.5.
         mask: boolean (or 0/1 integer) that broadcasts against `probability`; True = valid.
 
     Returns:
@@ -400,11 +401,11 @@ class MultiHeadGated(MultiHeadQuasiAttention):
     metrics of layers.
 
     Args:
-        temperature: τ > 0 at the start.
+        temperature: τ > 0 at the start. Defaults to 1.
         final_temperature: τ after `annealing_steps`, approached exponentially; None: τ is constant.
         annealing_steps: training calls until τ is final, if it changes. Defaults to 10,000.
-        open_gate_cost: λ ≥ 0.
-        inference: "threshold" or "sample".
+        open_gate_cost: λ ≥ 0. Defaults to 1e-4.
+        inference: "threshold" or "sample". Defaults to "threshold".
         threshold: the lowest p that opens a gate under "threshold". Defaults to 0.5.
         **arguments: as for `layers.MultiHeadQuasiAttention`.
 

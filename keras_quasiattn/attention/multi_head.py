@@ -75,14 +75,14 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
         num_heads: number of heads N.
         key_dim: size H of each head for query and key.
         value_dim: size of each head for value. Defaults to `key_dim`.
-        dropout: fraction of the weights dropped in training.
-        use_bias: whether the projections have biases.
+        dropout: fraction of the weights dropped in training. Defaults to 0.
+        use_bias: whether the projections have biases. Defaults to True.
         output_shape: features of the output. Defaults to the features of the query.
         attention_axes: axes to attend over. Defaults to all axes between batch and features.
         sliding_window: if set, a query sees only keys at most `sliding_window - 1` positions away.
         flash_attention: None or False; there is no flash kernel.
-        kernel_initializer: initializer of the projection kernels.
-        bias_initializer: initializer of the projection biases.
+        kernel_initializer: initializer of the projection kernels. Defaults to "glorot_uniform".
+        bias_initializer: initializer of the projection biases. Defaults to "zeros".
         kernel_regularizer: regularizer of the projection kernels.
         bias_regularizer: regularizer of the projection biases.
         activity_regularizer: regularizer of the projections' outputs.

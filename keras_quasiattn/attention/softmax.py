@@ -53,9 +53,10 @@ def softmax_attention(
         value: (..., S, V).
         mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
         gates: numbers in [0, 1] that broadcast to (..., T, S); default: all open.
-        scale: factor of the dot products, usually 1/√D.
+        scale: factor of the dot products, usually 1/√D. Defaults to 1.
         is_causal: query i attends to keys 0 … i only.
-        dropout: fraction of the weights set to 0; the rest are divided by 1 − `dropout`.
+        dropout: fraction of the weights set to 0; the rest are divided by 1 − `dropout`. Defaults
+            to 0.
         dropout_seed: two integers from `keras.random.SeedGenerator.next()`; needed for dropout.
         bias: floats that broadcast to (..., T, S), added to the scaled products; None = no bias.
             −∞ hides the pair, as the mask does. What it holds at a masked pair does not matter.

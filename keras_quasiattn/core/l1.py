@@ -64,7 +64,7 @@ def pairwise_l1(
         implementation: "reference" makes a (..., T, S, D) tensor. "blockwise" computes one tile of
             keys at a time, forward and backward, in the memory of the inputs and the result. "auto"
             is "blockwise", or "reference" where JAX traces symbolic sizes; for many differences, it
-            takes compiled loops where these may run.
+            takes compiled loops where these may run. Defaults to "auto".
 
     Returns:
         (..., T, S), float64 if both inputs are, otherwise float32.

@@ -96,9 +96,10 @@ def rotary_embedding(x: Tensor, start: Any = 0, base: float = 10_000.0, axis: in
 
     Args:
         x: (..., L, H), queries or keys; H is even.
-        start: position of the first row, an integer or scalar tensor.
-        base: base of the angle frequencies, a number above 1.
-        axis: the axis of positions, if `x` has further axes between it and the features.
+        start: position of the first row, an integer or scalar tensor. Defaults to 0.
+        base: base of the angle frequencies, a number above 1. Defaults to 10,000.
+        axis: the axis of positions, if `x` has further axes between it and the features. Defaults
+            to -2.
 
     Returns:
         A tensor with the shape of `x`, and its dtype if that is a float type.

@@ -59,7 +59,7 @@ class AdaptiveHalting(ConfiguredLayer):
     >>> progress["output"].shape == (1, 3, 8)
     True
 
-    Reference: Graves 2016, "Adaptive Computation Time for Recurrent Neural Networks", eqs. 5–13;
+    Source: Graves 2016, "Adaptive Computation Time for Recurrent Neural Networks", eqs. 5–13;
     per position: Dehghani et al. 2019, "Universal Transformers", section 2.2; p computed from the
     block's input, and the default values, as in Tensor2Tensor.
     """

@@ -91,7 +91,7 @@ class AttentionFlow(PairAttention):
     keeps the mask of the passage.
 
     Args:
-        kernel_initializer: initializer of w.
+        kernel_initializer: initializer of w. Defaults to "glorot_uniform".
 
     Call arguments:
         inputs: [p, q] with p (B, T, features) and q (B, S, features).

@@ -40,9 +40,9 @@ class BidirectionalAttentionConnector(PairAttention):
     its input.
 
     Args:
-        factors: length of the factor vectors of the factorization machines.
+        factors: length of the factor vectors of the factorization machines. Defaults to 32.
         use_intra: whether to align each sequence to itself as well.
-        kernel_initializer: initializer of W₁ and W₂.
+        kernel_initializer: initializer of W₁ and W₂. Defaults to "glorot_uniform".
         factors_initializer: initializer of the factors. Defaults to a normal distribution with
             standard deviation 0.1.
 

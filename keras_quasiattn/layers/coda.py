@@ -28,19 +28,23 @@ class CoDA(ShowsOptions, PairAttention):
         units: size of F_E and F_N. Defaults to the number of features of the inputs.
         activation: activation of the projections, for example "relu". Defaults to linear.
         use_bias: whether the projections have biases.
-        share_projections: whether F_N is F_E. If False, each has its own weights.
-        kernel_initializer: initializer of the projection kernels.
+        share_projections: whether F_N is F_E. If False, each has its own weights. Defaults to True.
+        kernel_initializer: initializer of the projection kernels. Defaults to "glorot_uniform".
         alpha: factor of E, in addition to the scaling: a number ≥ 0, or "learned" (starting at 1).
-        beta: factor of N, like `alpha`.
+            Defaults to 1.
+        beta: factor of N, like `alpha`. Defaults to 1.
         scaling: "mean" multiplies E and N by 1/units, which makes them a mean product and a mean
             difference; "paper" and "none" scale neither (eqs. 1–2), and gates start nearly closed.
             "calibrated" starts as "mean"; `models.calibrate_attention` then sets both scales.
-        similarity: "tanh" or "sigmoid".
-        gate: "sigmoid", "tanh", "arctan" or "algebraic" (x/√(1+x²)).
+            Defaults to "mean".
+        similarity: "tanh" or "sigmoid". Defaults to "tanh".
+        gate: "sigmoid", "tanh", "arctan" or "algebraic" (x/√(1+x²)). Defaults to "sigmoid".
         gate_range: "scaled" doubles a sigmoid gate (eq. 5) and leaves other gates unchanged;
             "centered" subtracts the mean of N over all real pairs (eq. 4); "raw" does neither.
+            Defaults to "scaled".
         center_similarity: whether to subtract the mean of E (eq. 6).
         implementation: "auto" or an implementation of `ops.coda_pair`; it never changes the result.
+            Defaults to "auto".
 
     Call arguments:
         inputs: [a, b] with a (B, T, features) and b (B, S, features).

@@ -98,7 +98,7 @@ class ConflictAttention(OneWayAttention):
 
     Args:
         units: size of the projections. Defaults to the number of features of u.
-        difference: "absolute", "signed" (as printed) or "squared".
+        difference: "absolute" (the default), "signed" (as printed) or "squared".
 
     Call arguments:
         inputs: [u, v] with u (B, T, features) and v (B, S, features); the numbers of features may

@@ -25,11 +25,13 @@ class DecomposableAttention(PairAttention):
     of a, and α that of b.
 
     Args:
-        units: size of the layers of F.
+        units: size of the layers of F. Defaults to 200.
         num_layers: number of layers of F. Each consists of dropout, a dense layer and ReLU.
+            Defaults to 2.
         dropout: dropout rate in F, in [0, 1). Usually 0 is best with "coda" or "conflict", because
-            dropping different features of two equal words creates a distance between them.
-        kernel_initializer: initializer of the kernels of F.
+            dropping different features of two equal words creates a distance between them. Defaults
+            to 0.
+        kernel_initializer: initializer of the kernels of F. Defaults to "glorot_uniform".
         attention: name of an attention, such as "softmax" (the default) or "coda"; an unknown name
             raises an error that lists them all.
         attention_options: dict of the options that its multi-head layer adds, such as `alpha` and

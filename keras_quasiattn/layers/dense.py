@@ -62,9 +62,9 @@ class DenseStack(ConfiguredLayer):
 
     Args:
         units: size of every dense layer.
-        num_layers: number of dense layers.
-        dropout: rate in [0, 1) of the dropout before each dense layer.
-        kernel_initializer: initializer of every kernel.
+        num_layers: number of dense layers. Defaults to 2.
+        dropout: rate in [0, 1) of the dropout before each dense layer. Defaults to 0.
+        kernel_initializer: initializer of every kernel. Defaults to "glorot_uniform".
         last_activation: activation of the last dense layer. Defaults to "relu".
 
     Example:

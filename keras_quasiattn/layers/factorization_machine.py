@@ -78,7 +78,7 @@ class FactorizationMachine(SequenceLayer):
     effect. It keeps the mask. Under 16-bit policies the weights and the sums stay float32.
 
     Args:
-        factors: length K of each feature's factor vector V_i.
+        factors: length K of each feature's factor vector V_i. Defaults to 32.
         factors_initializer: initializer of V. Defaults to normal with standard deviation 0.1.
 
     Call arguments:

@@ -55,7 +55,7 @@ class FeedForward(SequenceLayer):
     >>> layer(keras.ops.ones((2, 5, 16))).shape == (2, 5, 16)
     True
 
-    Reference: Vaswani et al. 2017, "Attention Is All You Need", eq. 2, post-norm; pre-norm as in
+    Source: Vaswani et al. 2017, "Attention Is All You Need", eq. 2, post-norm; pre-norm as in
     Tensor2Tensor.
     """
 

@@ -73,7 +73,7 @@ def open_positions_attention(
         implementation: "gathered" works as above. "reference" computes all positions and gives
             closed ones weight 0. "auto" is "gathered", or "reference" where sizes must not depend
             on content: under XLA, while JAX traces and under `torch.func.vmap`. All agree up to
-            rounding.
+            rounding. Defaults to "auto".
 
     Returns:
         r (B, D) in the dtype of `states`, or (r, α) with α (B, T).
@@ -263,15 +263,16 @@ class GatedAttention(ShowsOptions, AttentionPooling):
     Args:
         network: "bilstm", "feed_forward", "self_attention", or an unbuilt Keras layer that returns
             one logit per position, (B, T) or (B, T, 1). The layer receives the mask if its `call`
-            accepts one.
+            accepts one. Defaults to "bilstm".
         units: size of the named network's hidden states. Defaults to 100. On TREC
             the accuracy is .909 ± .007 with 100 and .902 ± .010 with 20 (docs/results/ganet.md).
-        temperature: initial τ > 0. The paper chose among 0.5, 1, 1.5 and 2.
+        temperature: initial τ > 0. The paper chose among 0.5, 1, 1.5 and 2. Defaults to 1.
         final_temperature: τ after `annealing_steps`, reached exponentially; None keeps τ constant.
         annealing_steps: number of training calls until τ is final. Defaults to 10,000; ignored
             without `final_temperature`.
-        open_gate_cost: λ ≥ 0. The paper chose between 4e-6 and 1e-3.
-        inference: "threshold" (deterministic) or "sample" (as in the paper).
+        open_gate_cost: λ ≥ 0. The paper chose between 4e-6 and 1e-3. Defaults to 1e-4.
+        inference: "threshold" (deterministic) or "sample" (as in the paper). Defaults to
+            "threshold".
         threshold: smallest p_t that opens a gate under "threshold". Defaults to 0.5.
         seed: seed of all random draws.
         final_tanh: whether the output is tanh(r). Defaults to False, as in `SoftAttention`.
@@ -280,7 +281,8 @@ class GatedAttention(ShowsOptions, AttentionPooling):
             `padding="valid"` and `data_format="channels_last"`, without strides or dilation.
             Outside the real text it reads zeros.
         implementation: "auto", "reference" or "gathered": how `ops.open_positions_attention`
-            attends to the open positions outside training; it never changes the result.
+            attends to the open positions outside training; it never changes the result. Defaults to
+            "auto".
 
     Call arguments:
         inputs: (B, T, D), h, what is attended to; with `convolution` its input, (B, T, E).

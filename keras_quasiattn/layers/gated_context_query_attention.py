@@ -31,10 +31,11 @@ class GatedContextQueryAttention(PairAttention):
         attention: name of an attention, such as "softmax" (the default) or "coda"; an unknown name
             raises an error that lists them all.
         attention_options: dict of its multi-head layer's options, such as `alpha` for "coda".
-        dropout: rate in [0, 1) of the dropout before W_g.
+        dropout: rate in [0, 1) of the dropout before W_g. Defaults to 0.
         input_dropout: rate in [0, 1) of the dropout before W_in and W_mem. Usually 0 is best with
             "coda": dropping different features of two equal words creates a distance between them.
-        kernel_initializer: initializer of W_in, W_mem and W_g.
+            Defaults to 0.
+        kernel_initializer: initializer of W_in, W_mem and W_g. Defaults to "glorot_uniform".
 
     Call arguments:
         inputs: [p, q] with p (B, T, features) and q (B, S, features); the numbers of features may

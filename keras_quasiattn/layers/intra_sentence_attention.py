@@ -39,7 +39,7 @@ def intra_attention(
         distance_bias: d. Signed: (2·m + 3,), for i − j < −m, then −m … m, then i − j > m. Unsigned:
             (m + 2,), for 0 … m, then |i − j| > m.
         mask: boolean (or 0/1 integer) (..., T), True = real.
-        signed: whether i − j and j − i have separate biases.
+        signed: whether i − j and j − i have separate biases. Defaults to True.
         return_scores: also return w.
 
     Returns:
@@ -96,12 +96,13 @@ class IntraSentenceAttention(SequenceLayer):
     effect and get weight exactly 0; their own output rows are 0. The output keeps the mask.
 
     Args:
-        units: size of the layers of F.
+        units: size of the layers of F. Defaults to 200.
         num_layers: number of layers of F. Each consists of dropout, a dense layer and ReLU.
-        dropout: dropout rate in F, in [0, 1).
-        kernel_initializer: initializer of the kernels of F.
-        max_distance: largest distance, in positions, that has its own bias.
-        signed: whether preceding and following words have separate biases.
+            Defaults to 2.
+        dropout: dropout rate in F, in [0, 1). Defaults to 0.
+        kernel_initializer: initializer of the kernels of F. Defaults to "glorot_uniform".
+        max_distance: largest distance, in positions, that has its own bias. Defaults to 10.
+        signed: whether preceding and following words have separate biases. Defaults to True.
 
     Call arguments:
         inputs: (B, T, D), x.

@@ -119,7 +119,7 @@ def local_attention(
         kernel: (D,).
         center: (B,), the centre of the window, as a fraction of the length between 0 and 1.
         mask: boolean (B, T), True = real.
-        window: D, the number of positions on each side.
+        window: D, the number of positions on each side. Defaults to 10.
         return_scores: also return α.
 
     Returns:
@@ -360,7 +360,7 @@ class MaskedPooling(Pooling):
     For 16-bit inputs, sums and means are computed in float32. The output carries no mask.
 
     Args:
-        mode: "mean", "sum" or "max".
+        mode: "mean", "sum" or "max". Defaults to "mean".
 
     Call arguments:
         inputs: (B, L, features).

@@ -41,7 +41,7 @@ class TimingSignal(ConfiguredLayer):
     >>> keras.ops.convert_to_numpy(TimingSignal()(keras.ops.zeros((1, 2, 4))))[0, 0].tolist()
     [0.0, 0.0, 1.0, 1.0]
 
-    Reference: Vaswani et al. 2017, "Attention Is All You Need", section 3.5, in Tensor2Tensor's
+    Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.5, in Tensor2Tensor's
     order of features.
     """
 
@@ -97,7 +97,7 @@ class StepSignal(ConfiguredLayer):
     >>> StepSignal(num_steps=4)(keras.ops.zeros((1, 2, 8)), step=3).shape == (1, 2, 8)
     True
 
-    Reference: Dehghani et al. 2019, "Universal Transformers", section 2.1, learned as in
+    Source: Dehghani et al. 2019, "Universal Transformers", section 2.1, learned as in
     Tensor2Tensor.
     """
 

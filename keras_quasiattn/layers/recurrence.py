@@ -135,7 +135,7 @@ class BidirectionalGRU(SequenceLayer):
 
     Args:
         units: size of the states of each direction.
-        dropout: dropout rate in [0, 1).
+        dropout: dropout rate in [0, 1). Defaults to 0.
 
     Example:
     >>> tuple(BidirectionalGRU(4)(np.ones((2, 5, 3), "float32")).shape)

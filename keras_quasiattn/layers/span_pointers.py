@@ -31,7 +31,8 @@ class AttentiveSpanPointer(PairAttention):
 
     Args:
         units: size of the tanh layers.
-        kernel_initializer: initializer of every kernel except in the GRU.
+        kernel_initializer: initializer of every kernel except in the GRU. Defaults to
+            "glorot_uniform".
 
     Call arguments:
         inputs: [p, q] with p (B, T, features) and q (B, S, features); the numbers of features may

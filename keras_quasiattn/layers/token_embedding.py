@@ -35,7 +35,7 @@ class TokenEmbedding(keras.layers.ReversibleEmbedding):
     >>> tuple(vectors.shape), tuple(layer(vectors, reverse=True).shape)
     ((2, 3, 4), (2, 3, 10))
 
-    Reference: Press and Wolf 2017, "Using the Output Embedding to Improve Language Models"; scale
+    Source: Press and Wolf 2017, "Using the Output Embedding to Improve Language Models"; scale
     and initial values as in Tensor2Tensor.
     """
 

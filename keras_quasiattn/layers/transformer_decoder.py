@@ -59,7 +59,8 @@ class TransformerDecoder(TransformerBlock):
     Args:
         intermediate_dim: positive integer, inner width of the feed-forward net.
         num_heads: positive integer, number of attention heads. None if `attention` is a layer.
-        attention: name of an attention or an unbuilt layer, as for `TransformerEncoder`.
+        attention: name of an attention or an unbuilt layer, as for `TransformerEncoder`. Defaults
+            to "coda".
         attention_options: dict of further constructor arguments for a named attention.
         key_dim: head size. Defaults to width / num_heads.
         dropout: rate in [0, 1). Defaults to 0.
@@ -96,7 +97,7 @@ class TransformerDecoder(TransformerBlock):
     >>> decoder_only(keras.ops.ones((1, 3, 16))).shape == (1, 3, 16)
     True
 
-    Reference: Vaswani et al. 2017, "Attention Is All You Need", section 3.1 (post-norm); pre-norm
+    Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.1 (post-norm); pre-norm
     as in Tensor2Tensor. Without an encoder: Liu et al. 2018, "Generating Wikipedia by Summarizing
     Long Sequences", section 4.2.
     """

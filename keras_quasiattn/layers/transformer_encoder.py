@@ -79,7 +79,7 @@ class TransformerEncoder(TransformerBlock):
     >>> block(x).shape == (2, 3, 16)
     True
 
-    Reference: Vaswani et al. 2017, "Attention Is All You Need", section 3.1 (post-norm); pre-norm,
+    Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.1 (post-norm); pre-norm,
     epsilon and the position of dropout as in Tensor2Tensor. CoDA in the block: Tay et al. 2019, eq.
     10.
     """

@@ -80,7 +80,7 @@ class MacroF1(Configured, keras.metrics.Metric):
 
     Args:
         classes: number of classes.
-        name: name of the metric in logs.
+        name: name of the metric in logs. Defaults to "macro_f1".
         dtype: dtype of the result.
 
     Call arguments:

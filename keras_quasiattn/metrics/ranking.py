@@ -29,8 +29,9 @@ class RankingMetric(Configured, keras.metrics.Metric):
     Args:
         capacity: number of examples in the largest data set to be measured.
         questions: which questions count: "positive", those with a positive candidate (the
-            standard), or "both", those that also have a negative one.
-        ties: "worst" ranks negatives before positives of equal score, "best" after them.
+            standard), or "both", those that also have a negative one. Defaults to "positive".
+        ties: "worst" ranks negatives before positives of equal score, "best" after them. Defaults
+            to "worst".
         name: name of the metric in logs. Defaults to `default_name`.
         dtype: dtype of the result.
 
@@ -280,7 +281,7 @@ def average_precisions(
         questions: (pairs,), the question of each candidate.
         scores: (pairs,), the higher the better.
         counted: "positive" for the questions with a right candidate, "both" for those with a right
-            and a wrong one.
+            and a wrong one. Defaults to "positive".
 
     Returns:
         (questions,), in the order of the questions' numbers; only the questions that count.

@@ -24,8 +24,8 @@ class SequenceAccuracy(Configured, keras.metrics.Mean):
     sequence without a position that counts is left out.
 
     Args:
-        pad_id: target id that stands for padding.
-        name: name of the metric in logs.
+        pad_id: target id that stands for padding. Defaults to 0.
+        name: name of the metric in logs. Defaults to "sequence_accuracy".
         dtype: dtype of the counts; the default, float32, counts 2^24 sequences exactly.
 
     Call arguments:
@@ -93,8 +93,8 @@ class SequencePerplexity(Configured, keras.metrics.Metric):
     not affect it. Ends of sequences count. Only perplexities over the same tokens are comparable.
 
     Args:
-        pad_id: target id that stands for padding.
-        name: name of the metric in logs.
+        pad_id: target id that stands for padding. Defaults to 0.
+        name: name of the metric in logs. Defaults to "perplexity".
         dtype: dtype of the sums; float32 by default.
 
     Call arguments:

@@ -13,7 +13,7 @@ class SpanMetric(Configured, keras.metrics.Mean):
     """Mean over examples of a score, defined by subclasses, of the best span and the right one.
 
     Args:
-        longest: maximum number of positions in a predicted span.
+        longest: maximum number of positions in a predicted span. Defaults to 16.
         name: name of the metric in logs.
         dtype: dtype of the result.
 

@@ -57,8 +57,9 @@ class PairClassifier(EmbeddingModel):
         exact_match: whether each word has one more feature, 1 if its id is in the other text and 0
             if not (Chen et al. 2017b); unknown words of one id count as equal. Defaults to False.
         last_activation: activation of the last layer of F; as for `layers.DecomposableAttention`.
+            Defaults to "relu".
         share_networks: whether the distance of "coda" compares the outputs of F too; as for
-            `layers.DecomposableAttention`.
+            `layers.DecomposableAttention`. Defaults to True.
         **kwargs: `name`, `trainable` and `dtype` (a policy; the logits are always float32).
 
     Call arguments:

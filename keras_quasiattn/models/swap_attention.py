@@ -127,8 +127,8 @@ def swap_attention(
         same = [one.name for one in inside if type(one) is ATTENTIONS[attention]]
         if same:
             raise ValueError(
-                f"`model` {model.name!r} must have another attention than {attention!r}, which it "
-                "has already; its options are set where it is made. "
+                f"`model` {model.name!r} must have a different attention from {attention!r}, which "
+                "it already has; to change its options, set them where the layer is made. "
                 f"Received: {', '.join(dict.fromkeys(same))}"
             )
         first = {(type(one), reason): (one, name, reason) for one, name, reason in reversed(kept)}
@@ -219,7 +219,7 @@ def _inside(layer: keras.Layer) -> list[keras.Layer]:
 
 
 def _differ(pair: tuple[keras.Layer, keras.Layer]) -> bool:
-    """Return whether the second layer is another class of attention than the first."""
+    """Return whether the second layer has a different class of attention from the first."""
     one, other = map(original_class, pair)
     return all(issubclass(kind, WITH_HEADS) for kind in (one, other)) and one is not other
 

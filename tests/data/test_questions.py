@@ -167,6 +167,8 @@ BAD_SQUAD = [
     ),
     ('{"data": 3}', "record 1: not in SQuAD's format .TypeError: 3 is not a question"),
     ('{"data": ["x"]}', "record 1: not in SQuAD's format"),
+    # The record before it was named.
+    ('[{"question": "q", "context": "a", "answers": []}, 3]', "record 2: not in SQuAD's format"),
     ('[{"question": "q", "context": "a"}]', "record 1: not in SQuAD's format .KeyError"),
     ('[{"qas": [{"question": "q"}]}]', "record 1: not in SQuAD's format .KeyError"),
     (squad(("a b", [asked("x", "q", b=2), asked("y", "q", b=-2)])), "record 2: the answer 'b'"),
@@ -185,25 +187,25 @@ def test_broken_squad_names_file_and_record(text, message, tmp_path):
     ("lines", "message"),
     [
         ([LINE, "{"], "line 2: not JSON"),
-        ([LINE, {**LINE, "question": None}], "record 2: the question is None"),
+        ([LINE, {**LINE, "question": None}], "line 2: the question is None"),
         (
             [{**LINE, "answer_start": [10]}],
-            r"record 1: answer_start must be a list of 2 .* got \[10\]",
+            r"line 1: answer_start must be a list of 2 .* got \[10\]",
         ),
-        ([{**LINE, "answer_start": 10}], "record 1: answer_start must be a list of 2 .* got 10"),
+        ([{**LINE, "answer_start": 10}], "line 1: answer_start must be a list of 2 .* got 10"),
         (
             [{**LINE, "answer_start": [9, 8]}],
-            "record 1: the answer 'Zürich' is not in the passage at position 9",
+            "line 1: the answer 'Zürich' is not in the passage at position 9",
         ),
-        ([{**LINE, "answers": "Zürich"}], "record 1: the answers are 'Zürich'"),
+        ([{**LINE, "answers": "Zürich"}], "line 1: the answers are 'Zürich'"),
         # Whole passages were printed.
-        ([{**LINE, "answers": "a" * 999}], "record 1: the answers are 'a{,59}: expected"),
-        ([{**LINE, "answers": None}], "record 1: the answers are None"),
-        ([LINE, {"qas": 3}], "record 2: not a question"),
-        ([{"qas": [3], "context": ""}], "record 1: not a question"),
-        ([{**LINE, "answers": {"text": "a", "answer_start": 0}}], "record 1: the answers are 'a'"),
-        ([{**LINE, "context": 3}], "record 1: the context is 3: expected a text"),
-        ([{"question": "q"}], "record 1: the context is None: expected a text"),
+        ([{**LINE, "answers": "a" * 999}], "line 1: the answers are 'a{,59}: expected"),
+        ([{**LINE, "answers": None}], "line 1: the answers are None"),
+        ([LINE, {"qas": 3}], "line 2: not a question"),
+        ([{"qas": [3], "context": ""}], "line 1: not a question"),
+        ([{**LINE, "answers": {"text": "a", "answer_start": 0}}], "line 1: the answers are 'a'"),
+        ([{**LINE, "context": 3}], "line 1: the context is 3: expected a text"),
+        ([{"question": "q"}], "line 1: the context is None: expected a text"),
     ],
 )
 def test_broken_lines_name_file_and_record(lines, message, tmp_path):
@@ -254,12 +256,12 @@ def test_quasar_t_joins_its_passages_and_finds_the_answer(tmp_path):
         list(read_quasar(questions, contexts))
     write(contexts, {"uid": "other", "contexts": []})
     with pytest.raises(
-        UserError, match="contexts.json, record 1: uid 'other' does not match uid 's3q1'"
+        UserError, match="contexts.json, line 1: uid 'other' does not match uid 's3q1'"
     ):
         list(read_quasar(questions, contexts))
     write(questions, {"question": "Who ?", "answer": "abba"})
     write(contexts, {"contexts": [[1, "x"]]})
-    with pytest.raises(UserError, match="record 1: uid None does not match uid None"):
+    with pytest.raises(UserError, match="line 1: uid None does not match uid None"):
         list(read_quasar(questions, contexts))
 
 

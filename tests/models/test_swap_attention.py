@@ -144,7 +144,9 @@ def test_errors_say_what_was_wrong():
         MultiHeadCoDA(2, 4, name="own"),
         TransformerEncoder(12, 2, attention="coda", name="block"),
     ):
-        message = r"another attention than 'coda', which it has already; .*Received: (own|.*atten)"
+        message = (
+            r"a different attention from 'coda', which it already has; .*Received: (own|.*atten)"
+        )
         with pytest.raises(ValueError, match=message):
             inputs = (x, x) if same.name == "own" else (x,)
             swap_attention(keras.Model(x, same(*inputs)), gate_range="centered")

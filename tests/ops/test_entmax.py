@@ -98,9 +98,14 @@ def test_a_learned_alpha_is_one_of_each_head_and_starts_at_one_and_a_half():
 
 def test_alpha_is_1_or_from_a_little_above():
     for alpha in (0.5, 1.001, float("inf"), float("nan")):
-        with pytest.raises(ValueError, match="`alpha` must be (1, or from 1.01|a finite number)"):
+        with pytest.raises(
+            ValueError,
+            match="`alpha` must be (1, or )?a finite number",
+        ):
             layers.MultiHeadEntmax(2, 4, alpha=alpha)
-        with pytest.raises(ValueError, match="`alpha` must be 1, or from 1.01. Received"):
+        with pytest.raises(
+            ValueError, match="`alpha` must be 1, or a finite number of at least 1.01"
+        ):
             ops.entmax(np.zeros(3), alpha=alpha)
     with pytest.raises(
         ValueError, match="`alpha` must be a finite number or 'learned'.*alpha='large'"

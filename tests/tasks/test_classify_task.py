@@ -245,7 +245,7 @@ def test_word_vectors_fill_the_embedding_and_save_rare_words(texts_data, tmp_pat
         (
             "bilstm_gated",
             {"data__vectors": "x.txt", "data__tokenizer": "subwords"},
-            "data.vectors is 'x.txt': word vectors do not work with the tokenizer 'subwords'",
+            "data.vectors is 'x.txt': word vectors need a tokenizer of words",
         ),
         ("bilstm_gated", {"data__train": ""}, "data.train is ''"),
         ("bilstm_gated", {"data__train": "/none.tsv"}, "cannot read /none.tsv"),

@@ -87,16 +87,19 @@ def coda_attention(
         value: (..., S, V).
         mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
         alpha: factor of the similarity: a number, or a tensor that broadcasts to (..., T, S).
-        beta: factor of the distance, like `alpha`.
-        similarity: "tanh" or "sigmoid".
-        gate: "sigmoid", "tanh", "arctan" or "algebraic" (x/√(1+x²)).
+            Defaults to 1.
+        beta: factor of the distance, like `alpha`. Defaults to 1.
+        similarity: "tanh" or "sigmoid". Defaults to "tanh".
+        gate: "sigmoid", "tanh", "arctan" or "algebraic" (x/√(1+x²)). Defaults to "sigmoid".
         gate_range: "scaled" doubles a sigmoid gate (eq. 5) and leaves other gates as they are;
-            "centered" subtracts the mean of N (eq. 4); "raw" is eq. 3 unchanged.
+            "centered" subtracts the mean of N (eq. 4); "raw" is eq. 3 unchanged. Defaults to
+            "scaled".
         center_similarity: subtract the mean of E (eq. 6).
         center_per_query: take means over the keys of each query instead of over all pairs. Set it
             where queries must not see each other, as in a decoder's attention to its encoder.
         is_causal: query i attends to keys 0 … i only; means are then per query.
-        dropout: fraction of the weights set to 0; the rest are divided by 1 − `dropout`.
+        dropout: fraction of the weights set to 0; the rest are divided by 1 − `dropout`. Defaults
+            to 0.
         dropout_seed: two integers from `keras.random.SeedGenerator.next()`; needed for dropout.
         bias: floats that broadcast to (..., T, S), added to E before its mean is taken; None = no
             bias. −∞ hides the pair, as the mask does. A finite bias moves the sign and strength of
@@ -113,6 +116,7 @@ def coda_attention(
             for few pairs, "compiled" where it can run (no bias, no factor that varies along S, and
             a call that stays in this process), and "blockwise" otherwise. With scores, M is
             computed whole, and "compiled" is an error. All give the same output up to rounding.
+            Defaults to "auto".
         training: whether this is a training call; only "auto" uses it. Defaults to what the layer
             that calls this function says, and to False outside of layers.
 
@@ -202,7 +206,8 @@ def coda_pair(
         value_a: (..., T, V), what b' pools; default: `a`.
         value_b: (..., S, V), what a' pools; default: `b`.
         alpha: factor of the similarity: a number, or a tensor that broadcasts to (..., T, S).
-        beta: factor of the distance, like `alpha`.
+            Defaults to 1.
+        beta: factor of the distance, like `alpha`. Defaults to 1.
         similarity: as in `coda_attention`.
         gate: as in `coda_attention`.
         gate_range: as in `coda_attention`.
@@ -439,22 +444,23 @@ class MultiHeadCoDA(MultiHeadQuasiAttention):
 
     Args:
         alpha: factor of E in addition to `scaling`: a number ≥ 0, or "learned" for one factor per
-            head, starting at 1.
-        beta: factor of N, like `alpha`.
+            head, starting at 1. Defaults to 1.
+        beta: factor of N, like `alpha`. Defaults to 1.
         scaling: "mean" multiplies E and N by 1/H, so neither tanh nor the gates start saturated.
             "paper" multiplies both by 1/√H (eq. 10); gates then start nearly closed at usual head
             sizes. "none" leaves both unscaled. "calibrated" starts as "mean";
             `models.calibrate_attention` then sets a scale per head from the first batch, so that E
-            has variance 1 and the mean of 2·sigmoid(N) is ½.
-        similarity: "tanh" or "sigmoid".
-        gate: "sigmoid", "tanh", "arctan" or "algebraic" (x/√(1+x²)).
+            has variance 1 and the mean of 2·sigmoid(N) is ½. Defaults to "mean".
+        similarity: "tanh" or "sigmoid". Defaults to "tanh".
+        gate: "sigmoid", "tanh", "arctan" or "algebraic" (x/√(1+x²)). Defaults to "sigmoid".
         gate_range: "scaled" doubles a sigmoid gate and leaves other gates unchanged; "centered"
-            subtracts the mean of N; "raw" does neither.
-        center_similarity: whether to subtract the mean of E.
+            subtracts the mean of N; "raw" does neither. Defaults to "scaled".
+        center_similarity: whether to subtract the mean of E. Defaults to False.
         center_per_query: whether to take means over each query's keys instead of over all pairs.
             Set it where queries must not see each other and the call is not causal, as in attention
-            from a decoder to its encoder.
-        implementation: as for `ops.coda_attention`; it never changes the result.
+            from a decoder to its encoder. Defaults to False.
+        implementation: as for `ops.coda_attention`; it never changes the result. Defaults to
+            "auto".
         **arguments: as for `layers.MultiHeadQuasiAttention`.
 
     Call arguments:

@@ -234,6 +234,9 @@ def makes_task(
                         f"{option} {str(path)!r}: the path must not have a comma, because a run "
                         "names its two files as SOURCE,TARGET: rename the file or link to it"
                     )
+            if task != "translate" and described.own_data is not None:
+                reads = f"task {task} reads no pair of files: give --data FILE"
+                raise UserError(f"--source {str(source)!r} --target {str(target)!r}: {reads}")
             data = f"{source},{target}"  # as the data options take two files
         files = {"train": data, **{split: others.pop(split) for split in ("validation", "test")}}
         own = {f"data.{split}": str(file) for split, file in files.items() if file is not None}
@@ -311,7 +314,8 @@ def _own_data_preset(
     if preset not in (None, needed):
         raise UserError(f"{given} needs the preset {needed!r}, not {preset!r}")
     if training not in own and training not in settings:
-        raise UserError(f"{given} is of no use without a file to train on: add --data FILE")
+        files = "--source FILE --target FILE" if task == "translate" else "--data FILE"
+        raise UserError(f"{given} is of no use without a file to train on: add {files}")
     return needed
 
 

@@ -19,8 +19,8 @@ from keras_quasiattn.lab.cli.commands import cli
 
 _PATIENCE = 3.0  # seconds for the main thread to clean up
 _STOPPED = (
-    "quasiattn: stopped; a training continues from its last checkpoint when started again, "
-    "and `quasiattn finish RUN` makes a model of what there is"
+    "quasiattn: stopped; if you repeat the command, training continues from its last checkpoint; "
+    "`quasiattn finish RUN` makes a model of the best one"
 )
 
 

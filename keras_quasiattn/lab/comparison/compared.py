@@ -73,8 +73,8 @@ class Comparison:
         title: the title: what was compared on which data.
         figure: name of the metric.
         entries: the attentions in the requested order, then the simple baselines.
-        baseline: name of the entry with which the others are compared.
-        sign: 1 if larger values are better, −1 if smaller ones are.
+        baseline: name of the entry with which the others are compared. Defaults to "softmax".
+        sign: 1 if larger values are better, −1 if smaller ones are. Defaults to 1.
         notes: remarks on the data and the metrics.
         examples: heat maps of one text for every attention, for the page.
     """

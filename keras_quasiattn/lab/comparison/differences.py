@@ -22,7 +22,7 @@ class Difference:
         seeds: number of seeds of both models.
         items: number of test items of both; 0 if only totals are known, and the interval is over
             the seeds alone.
-        sign: 1 if larger values are better, −1 if smaller ones are.
+        sign: 1 if larger values are better, −1 if smaller ones are. Defaults to 1.
     """
 
     mean: float
@@ -62,7 +62,7 @@ def difference(model: np.ndarray, other: np.ndarray, sign: int = 1) -> Differenc
     Args:
         model: (S, I), or (S,) if only totals are known; at least one seed.
         other: the same shape, with the same seeds and items.
-        sign: 1 if larger values are better, −1 if smaller ones are.
+        sign: 1 if larger values are better, −1 if smaller ones are. Defaults to 1.
 
     Returns:
         The difference; without an interval if S is 1.

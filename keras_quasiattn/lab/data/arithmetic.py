@@ -71,9 +71,9 @@ class ArithmeticGrammar:
     Nothing else is allowed, not even spaces, because the model sees the text byte by byte.
 
     Args:
-        low: smallest value of a variable.
-        high: one more than the largest value of a variable.
-        operators: the allowed operators, characters of "+-*".
+        low: smallest value of a variable. Defaults to -1000.
+        high: one more than the largest value of a variable. Defaults to 1000.
+        operators: the allowed operators, characters of "+-*". Defaults to "+-*".
 
     Raises:
         ValueError: the range is empty, or operators are missing, repeated or unknown.
@@ -172,13 +172,13 @@ class ArithmeticMluConfig(tfds.core.BuilderConfig):
 
     Args:
         name: name of the config and of its folder; by default, made from the other settings.
-        low: smallest value of x and y.
-        high: one more than the largest value of x and y.
-        operators: characters of "+-*".
+        low: smallest value of x and y. Defaults to -1000.
+        high: one more than the largest value of x and y. Defaults to 1000.
+        operators: characters of "+-*". Defaults to "+-*".
         forms: "one" draws one order of assignment and one pair of operands for each (x, y,
             operator), as in the paper's data; "all" writes all eight, for ranges with too few
-            expressions to learn from.
-        seed: determines the drawn forms and the order of the examples.
+            expressions to learn from. Defaults to "one".
+        seed: determines the drawn forms and the order of the examples. Defaults to 0.
 
     Raises:
         ValueError: a setting is unknown, or the range is too small to split or too large to number.

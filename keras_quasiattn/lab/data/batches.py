@@ -172,7 +172,7 @@ def token_batches(
         encode: maps a batch of examples and the scalar L to the input of `fit`, as the result of
             `sequence_pair_encoder` does.
         row_multiple: the number of examples in a batch is a multiple of this, so that replicas
-            share it evenly.
+            share it evenly. Defaults to 1.
 
     Raises:
         ValueError: an argument is out of range, or there are fewer than `row_multiple` examples.
@@ -280,7 +280,7 @@ def sequence_pair_encoder(
         source_key: key of the source strings in a batch of examples.
         target_key: key of the target strings.
         start_id: the decoder's first input.
-        pad_id: the id that `tokenize` pads with.
+        pad_id: the id that `tokenize` pads with. Defaults to 0.
         source_length: number of ids to which every source is cut and padded, so that XLA compiles
             only once; None pads to the longest source in the batch.
         target_length: the same for targets.

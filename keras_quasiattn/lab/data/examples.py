@@ -112,6 +112,7 @@ class LabelledTextSet(Generic[AnyExamples]):
         Args:
             share: share of the training texts to hold out, in (0, 1).
             fold: which part of this size to hold out, counted from 0; no two folds share a text.
+                Defaults to 0.
 
         Raises:
             UserError: one of the two splits would be empty.

@@ -207,13 +207,15 @@ def read_squad(file: Path) -> Iterator[Question]:
             return
         number = max(before.count('"question"'), 1)
         raise UserError(f"{file}, record {number}: not JSON ({error})") from None
-    number = 0
+    number = 1
     try:
-        for number, row in enumerate(_rows(value), 1):
+        for row in _rows(value):
             yield _question_of_row(f"{file}, record {number}", row, str(number))
+            number += 1
     except (KeyError, TypeError, RecursionError) as error:
         raise UserError(
-            f"{file}, record {number or 1}: not in SQuAD's format ({type(error).__name__}: {error})"
+            f"{file}, record {number}: not in SQuAD's format ({type(error).__name__}: {error}): "
+            "expected 'question', 'context' or 'passages', and 'answers'"
         ) from None
 
 
@@ -239,7 +241,7 @@ def read_quasar(questions: Path, contexts: Path) -> Iterator[Question]:
                 files = (questions, contexts) if other_row is None else (contexts, questions)
                 raise UserError(f"{files[0]} has more records than {files[1]}")
             (number, row), (_, found) = one_row, other_row
-            place = f"{contexts}, record {number}"
+            place = f"{contexts}, line {number}"
             if "uid" not in row or row["uid"] != found.get("uid"):
                 raise UserError(
                     f"{place}: uid {found.get('uid')!r} does not match uid {row.get('uid')!r} in "
@@ -252,7 +254,7 @@ def read_quasar(questions: Path, contexts: Path) -> Iterator[Question]:
                     f"{place}: 'contexts' must be a list of [score, text] pairs; "
                     f"got {found.get('contexts')!r:.60}"
                 ) from None
-            place = f"{questions}, record {number}"
+            place = f"{questions}, line {number}"
             yield _question(place, row["uid"], row.get("question"), context, [row.get("answer")])
 
 
@@ -279,7 +281,7 @@ def read_search_qa(folder: Path) -> Iterator[Question]:
 
 def _lines(file: Path, lines: Iterable[str]) -> Iterator[Question]:
     for number, value in read_objects(file, lines, ("question", "context", "answers")):
-        place = f"{file}, record {number}"
+        place = f"{file}, line {number}"
         try:
             for row in _rows(value):
                 yield _question_of_row(place, {"answers": None, **row}, str(number))

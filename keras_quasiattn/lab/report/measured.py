@@ -60,7 +60,8 @@ def chosen_answers(
 ) -> list[Judged]:
     """Choose three right answers, different ones if possible, and the three surest mistakes.
 
-    They are those whose input is one that the task `accepts`; not every one that it measured is.
+    Only those whose input passes `accepts` are chosen: a task may measure inputs that it refuses
+    to answer in `predict`.
     """
     right = [one for one in judged if one.right]
     first_of_each = list({one.expected: one for one in reversed(right)}.values())[::-1]

@@ -95,8 +95,8 @@ def behind_simple_methods(
         said = f"warning: the {figure} on {measured_on} is {ours:.3f}, and"
         if name == "majority" and ours <= theirs:
             lines.append(
-                f"{said} always answering the most frequent class has {theirs:.3f}: the model has "
-                "learned nothing that the texts say"
+                f"{said} always answering with the most frequent class gives {theirs:.3f}: the "
+                "model has learned nothing from the texts"
             )
         elif name != "majority" and ours < theirs:
             lines.append(

@@ -75,7 +75,7 @@ class TrainingSettings:
         checkpoint_every: updates between checkpoints, validations and rows of the history. With
             `passes`, the minimum.
         average_checkpoints: number of the last checkpoints whose mean is the finished model; 1
-            takes the last one.
+            takes the one that `select` names.
         label_smoothing: share of the target's probability spread over all classes, in [0, 1).
         clip_norm: largest global norm of the gradients, or None for no clipping.
         beta_2: Adam's β₂, in [0, 1); Tensor2Tensor's value by default.
@@ -87,8 +87,8 @@ class TrainingSettings:
             to the end.
         jit_compile: compile the updates with XLA, if one device trains. It recompiles for every
             new batch length, and on CPUs dropout makes a compiled update many times slower.
-        passes: let the number of updates grow with the data, to this many passes over them, or
-            none. See `over`; None trains `steps` updates on any data.
+        passes: minimum number of passes over the training data, so that the number of updates grows
+            with the data. See `over`; None trains `steps` updates on any data.
         class_weights: "balanced" weights the loss of an example by N/(classes·count) of its class
             among the N training rows, so that rare classes count as much as frequent ones; only for
             tasks with classes.

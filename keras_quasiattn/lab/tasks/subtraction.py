@@ -18,9 +18,10 @@ def subtraction(
 ) -> dict[str, float]:
     """Return the share of weights below −.1, and what the main metric loses if they become 0.
 
-    They are `negative_share`, of the weights between two positions that are no padding, and
-    `drop_without_negative`, the metric `measured` with all weights minus the metric without these.
-    Of an attention beside softmax, its own weights count. Return nothing if no attention of this
+    `negative_share` is the share of the weights between two positions that are not padding;
+    `drop_without_negative` is the metric `measured` with all weights minus the metric without
+    these. If the first 100 examples have no negative weight, both are 0, and the others are not
+    read. Of an attention beside softmax, its own weights count. Return {} if no attention of this
     package computed weights.
     """
     visible, negative, _, _ = _without(task, model, split, min(_FIRST, limit or _FIRST))

@@ -44,11 +44,11 @@ class ServingSignature(NamedTuple):
         longest: maximum number of ids per text, for a model that answers in one call, of `explain`
             or of itself, with only ids (B, L); otherwise None.
         joined: number of special ids added, if the model reads all texts of an input as one
-            sequence; 0 if it reads each text separately.
+            sequence; 0 if it reads each text separately. Defaults to 0.
         model_ids: maps one input of `predict` to the ids (1, L) that the model reads, by input
             name; None if it reads the ids of each argument.
         own_ids: whether the model needs only its token ids; False for a reader, whose ids are code
-            points.
+            points. Defaults to True.
     """
 
     function: Callable[..., dict[str, tf.Tensor]]
@@ -300,7 +300,7 @@ class Task(abc.ABC):
             select = self.options.training.select
             known = {name for one in baselines.values() for name in one.figures}
             figure = select if select in known else self.figure
-            remedies = "more rows or a longer training"
+            remedies = "more rows or longer training"
             if self.options.takes_vectors and not self.options.data["vectors"]:
                 remedies = f"word vectors, {remedies}"
             lines += behind_simple_methods(figures, baselines, figure, measured_on, remedies)
@@ -416,7 +416,7 @@ class Task(abc.ABC):
 
         Args:
             model: a trained model of this task.
-            split: split of the data to measure on.
+            split: split of the data to measure on. Defaults to "test".
             limit: number of examples to measure on; None takes them all.
         """
         return self._measure(model, self._chosen(split, limit))

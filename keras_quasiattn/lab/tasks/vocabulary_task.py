@@ -95,7 +95,8 @@ class VocabularyTask(Task):
             if data[name] not in (usual, preset[name]) and data["tokenizer"] == "subwords":
                 raise UserError(
                     f"data.{name} is {data[name]!r}: "
-                    f"{what} do not work with the tokenizer 'subwords'"
+                    f"{what} need a tokenizer of words: set data.tokenizer to another than "
+                    f"'subwords', or leave data.{name} at {usual!r}"
                 )
         self._classes: tuple[str, ...] = ()
         self._classes_file = _CLASSES

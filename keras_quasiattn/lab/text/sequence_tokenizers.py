@@ -43,10 +43,13 @@ class _SequenceTokenizer(abc.ABC):
 
         Args:
             strings: any bytes, which may be empty; B may be 0.
-            max_length: maximum number of ids with the end, which a cut string keeps; an integer or
-                a scalar tensor. None cuts nothing.
+            max_length: maximum number of ids, including the end, which a string that is cut keeps;
+                an integer or a scalar tensor. None (the default) cuts nothing.
             pad_to_max_length: pad to `max_length` instead of the longest sequence of the batch, so
                 that XLA compiles once.
+
+        Raises:
+            ValueError: `max_length` is below 1, or None with `pad_to_max_length`.
         """
         if isinstance(max_length, int) and max_length < 1:
             raise ValueError(

@@ -142,7 +142,7 @@ class VocabularyTokenizer(abc.ABC):
     Args:
         vocabulary: the tokens by id, all different; the first two are `PADDING` and `UNKNOWN`.
         unknown_ids: number of ids U for tokens outside the vocabulary of V tokens. A hash of the
-            token, the same in every process, chooses among id 1 and V … V + U − 2.
+            token, the same in every process, chooses among id 1 and V … V + U − 2. Defaults to 1.
 
     Raises:
         ValueError: the vocabulary begins with other tokens or holds a token twice, or `unknown_ids`
@@ -222,6 +222,7 @@ class VocabularyTokenizer(abc.ABC):
             strings: string tensor (B,). Strings may be empty and need not be UTF-8; B may be 0.
             max_length: number of ids at which a longer string is cut; None cuts nothing.
             length_multiple: pad to a multiple of this, to limit the number of different shapes.
+                Defaults to 1.
 
         Returns:
             int32 ids (B, L), padded with `pad_id`; L is at least `length_multiple`.
@@ -242,8 +243,8 @@ class WordTokenizer(VocabularyTokenizer):
     Args:
         vocabulary: the words by id; see `VocabularyTokenizer`.
         cleaning: a name in `CLEANINGS`: "questions", "treebank", "words", "pieces" or
-            "cased_pieces".
-        unknown_ids: number of ids for other words; see `VocabularyTokenizer`.
+            "cased_pieces". Defaults to "words".
+        unknown_ids: number of ids for other words; see `VocabularyTokenizer`. Defaults to 1.
         text_version: version of the cleaning; 1 for runs that record none.
 
     Raises:
@@ -283,8 +284,8 @@ class SpanTokenizer(WordTokenizer):
 
     Args:
         vocabulary: the words by id; see `VocabularyTokenizer`.
-        cleaning: "pieces", whose words are in lower case, or "cased_pieces".
-        unknown_ids: number of ids for other words; see `VocabularyTokenizer`.
+        cleaning: "pieces", whose words are in lower case, or "cased_pieces". Defaults to "pieces".
+        unknown_ids: number of ids for other words; see `VocabularyTokenizer`. Defaults to 1.
         text_version: version of the cleaning; 1 for runs that record none.
 
     Raises:
@@ -386,7 +387,7 @@ def ranked_words(
     Args:
         counts: how often each word occurs, as from `count_words`.
         size: maximum size of the vocabulary, including the two special tokens, which come first.
-        min_count: rarer words are left out, unless they are in `known`.
+        min_count: rarer words are left out, unless they are in `known`. Defaults to 1.
         known: words that may be rare, for example because they have a word vector.
 
     >>> counts = count_words(["a b a", "c b a"], "words")

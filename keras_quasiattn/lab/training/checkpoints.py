@@ -43,7 +43,8 @@ def candidates(rows: Rows) -> list[Mapping[str, Any]]:
 def selected_step(rows: Rows, settings: TrainingSettings) -> int | None:
     """Return the update whose checkpoint would become the finished model; the first on ties.
 
-    A checkpoint whose validation metric is NaN, as in half precision, is better than none only.
+    A checkpoint whose validation metric is NaN, as in half precision, is selected only if there is
+    no other.
     """
     possible = candidates(rows)
     if not possible:

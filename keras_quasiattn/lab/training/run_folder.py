@@ -237,7 +237,7 @@ class RunFolder:
         return rows
 
     def finished_history(self) -> list[dict[str, Any]]:
-        """Return the history of a finished run, whose rows a `UserError` misses."""
+        """Return the history of a finished run; a `UserError` if rows or seconds are missing."""
         rows = self.history()
         if not rows or not all("seconds" in row for row in rows):
             raise UserError(

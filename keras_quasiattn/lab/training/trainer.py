@@ -290,14 +290,14 @@ def train(
     Args:
         task: the task to train.
         path: the run folder: new, empty, or of a run that was started with the same arguments.
-        policy: "float32", "mixed_float16" or "mixed_bfloat16".
+        policy: "float32", "mixed_float16" or "mixed_bfloat16". Defaults to "float32".
         strategy: "one", "mirrored" or "multi-worker"; see `strategy.make_strategy`. With several
             workers, each one makes this call with the same arguments and a run folder that all of
-            them can reach.
+            them can reach. Defaults to "one".
         resume: whether to resume a run that the folder already holds; if False, the folder must be
-            new or empty.
+            new or empty. Defaults to True.
         progress: whether to print progress: a line that changes in place on a terminal, and
-            occasional lines elsewhere.
+            occasional lines elsewhere. Defaults to True.
         command: the command line, which the run folder records.
         callbacks: further Keras callbacks for `fit`, called before those that write checkpoints. A
             resumed run needs the same classes; checkpoints do not contain their state.

@@ -46,7 +46,10 @@ _OPTIONS: Any = {"fastmath": FAST, "error_model": "numpy", "_nrt": False}
 
 
 def values(code: int, x: Any, y: Any) -> None:
-    """Set y[i] = function(x[i]), and NaN for NaN; `code` is a value of `FUNCTION_CODES`."""
+    """Set y[i] = function(x[i]), with NaN for NaN, or 1 for code 0.
+
+    `code` is a value of `FUNCTION_CODES`.
+    """
     raise NotImplementedError("callable from compiled code only")
 
 

@@ -113,7 +113,7 @@ class GeneratedAlgoLispConfig(tfds.core.BuilderConfig):
         validation: number of problems in the validation split.
         test: number of problems in the test split.
         seed: determines the problems; a smaller split is the start of a larger one with the same
-            seed.
+            seed. Defaults to 0.
 
     Raises:
         ValueError: a split would be empty.

@@ -150,7 +150,7 @@ def read_problems(file: str | Path) -> Iterator[Problem]:
         for number, record in read_objects(file, stream, _KEYS):
             try:
                 yield _problem_of(record)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise UserError(f"{file}, line {number}: {error}") from None
     if not number:
         raise UserError(f"{file} has no problems")
@@ -160,18 +160,20 @@ def _problem_of(record: Mapping[str, Any]) -> Problem:
     if missing := [key for key in _KEYS if key not in record]:
         raise ValueError(f"{', '.join(missing)} missing from the problem")
     text, tree, arguments, return_type, tests = (record[key] for key in _KEYS)
-    _require(_is_list(text, str), "'text' must be a list of words")
+    _require(_is_list(text, str), "'text' must be a list of words", text)
     by_name = "'args' must be an object with the type of each argument by its name"
-    _require(isinstance(arguments, dict), by_name)
+    _require(isinstance(arguments, dict), by_name, arguments)
     for type_name in (*arguments.values(), return_type):
         check_type(type_name)
     tree = _tree_of(tree, MAX_NESTING)
     program = write_program(tree)
-    _require(parse_program(program) == tree, "a name in 'short_tree' must not contain a blank")
+    _require(
+        parse_program(program) == tree, "a name in 'short_tree' must not contain a blank", tree
+    )
     whole = _is_list(tests, dict) and all(
         isinstance(test.get("input"), dict) and "output" in test for test in tests
     )
-    _require(whole, "'tests' must be a list of objects with 'input' and 'output'")
+    _require(whole, "'tests' must be a list of objects with 'input' and 'output'", tests)
     examples = tuple(Example(test["input"], test["output"]) for test in tests)
     return Problem(" ".join(text), program, ProgramTests(arguments, return_type, examples))
 
@@ -180,9 +182,9 @@ def _is_list(value: Any, kind: type) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(one, kind) for one in value)
 
 
-def _require(holds: bool, right: str) -> None:
+def _require(holds: bool, right: str, got: Any) -> None:
     if not holds:
-        raise ValueError(right)
+        raise ValueError(f"{right}; got {got!r:.60}")
 
 
 def _tree_of(value: Any, nesting: int) -> Tree:
@@ -190,5 +192,5 @@ def _tree_of(value: Any, nesting: int) -> Tree:
         return [_tree_of(part, nesting - 1) for part in value]
     named = (isinstance(value, str) and value != "") or type(value) is int
     right = f"'short_tree' must be a name or nested lists of names, at most {MAX_NESTING} deep"
-    _require(named, right)
+    _require(named, right, value)
     return str(value)
