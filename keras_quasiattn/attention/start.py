@@ -34,7 +34,7 @@ class Heads(QuantizedParts, keras.layers.Layer):
 
     That layer cannot be called, and code that searches a model for attention does not find it.
     `layer` is an unbuilt multi-head layer of this package, of which `attend`, `compute`
-    (`_compute_attention` in Keras) and `options` are kept.
+    (`_compute_attention` in Keras), `options` and the class, `kind`, are kept.
     """
 
     def __init__(self, layer: Any, **kwargs: Any) -> None:
@@ -43,6 +43,7 @@ class Heads(QuantizedParts, keras.layers.Layer):
         self.attend: Callable[..., Any] = layer.attend
         self.compute: Callable[..., Any] = layer._compute_attention
         self.options = layer.options
+        self.kind = type(layer)
 
     def build_for(self, rank: int) -> None:
         """Create the weights; `rank` is that of the projected tensors."""

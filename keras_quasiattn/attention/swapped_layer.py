@@ -50,12 +50,17 @@ class Swap:
 
     def applies_to(self, layer: keras.layers.Layer) -> bool:
         """Return whether this is an attention layer that the swap changes."""
-        return self.replaces(layer) or can_be_hooked(layer)
+        is_hooked = isinstance(layer, HookedLayer)
+        return self.replaces(layer) or can_be_hooked(layer) or (is_hooked and self._differs(layer))
 
     def replaces(self, layer: keras.layers.Layer) -> bool:
         """Return whether this is Keras' multi-head attention, or another one of this package."""
         known = (*WITH_HEADS, *ATTENTIONS.values())
-        return type(layer) in known and type(layer) is not ATTENTIONS[self.attention]
+        return type(layer) in known and self._differs(layer)
+
+    def _differs(self, layer: keras.layers.Layer) -> bool:
+        """Return whether an attention layer computes another attention."""
+        return attention_class(layer) is not ATTENTIONS[self.attention]
 
     def chooses(self, layer: keras.layers.Layer) -> bool:
         """Return whether this is a block or model whose configuration names its attention."""
@@ -80,6 +85,7 @@ class Swap:
         if not self.holds(layer):
             return type(layer).from_config(config)
         if isinstance(layer, SwappedLayer):
+            self.check_start(layer)
             return self.make_block(original_class(layer), config["layer"])
         return self.make_block(type(layer), keras.saving.serialize_keras_object(layer))
 
@@ -110,6 +116,14 @@ class Swap:
         made.__module__ = kind.__module__
         _register(made)
         return made
+
+    def check_start(self, layer: "SwappedLayer | SwappedModel") -> None:
+        """Raise a `ValueError` if the swap cannot start from the attention of a swapped layer."""
+        if self.start != "projections":
+            raise ValueError(
+                f"`model` must not have been swapped before for start={self.start!r}. Swap the "
+                f"original model. Received: {layer.name!r}, swapped to {layer._swap.attention!r}"
+            )
 
     def hook(self, layer: keras.layers.Layer) -> None:
         """Make the heads of a layer that `can_be_hooked` compute the new attention."""
@@ -215,6 +229,7 @@ class SwappedLayer(QuantizedParts):
 
     _swap: Swap
     _serialized: dict[str, Any]
+    name: str
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, self._assigned(value))
@@ -280,6 +295,11 @@ def _register(kind: type[Any]) -> None:
     keras.saving.register_keras_serializable("keras_quasiattn", "SwappedLayer")(kind)
 
 
+def attention_class(layer: keras.layers.Layer) -> type[Any]:
+    """Return the class of an attention layer, or of the layer that a hooked one gets heads from."""
+    return layer.heads.kind if isinstance(layer, HookedLayer) else type(layer)
+
+
 def original_class(layer: keras.layers.Layer) -> type[Any]:
     """Return the class of a layer, without the swap of its copy."""
     kind = type(layer)
@@ -334,11 +354,7 @@ def made_anew(model: keras.Model, swap: Swap) -> keras.Model:
     """Recreate the model from its class, with the new attention and new weights."""
     config = keras.saving.serialize_keras_object(model)
     if isinstance(model, SwappedModel):
-        if swap.start != "projections":
-            raise ValueError(
-                f"`model` must not have been swapped before for start={swap.start!r}. Swap the "
-                f"original model. Received: {model.name!r}, swapped to {model._swap.attention!r}"
-            )
+        swap.check_start(model)
         config = config["config"]["model"]
     made = _made(config)
     preprocessor = getattr(model, "preprocessor", None)

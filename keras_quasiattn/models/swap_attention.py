@@ -11,12 +11,12 @@ import keras
 
 from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.attention.hooked_layer import HOOK, HookedLayer
-from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.attention.start import Start
 from keras_quasiattn.attention.swapped_layer import (
     STARTS,
     WITH_HEADS,
     Swap,
+    attention_class,
     build_like,
     holder_name,
     is_graph,
@@ -122,9 +122,9 @@ def swap_attention(
     _build_alike(model, copy)
     pairs = list(_pairs(model, copy))
     kept = [one for layer in _layers(copy) for one in _kept(layer, swap)]
-    if not any(_differ(pair) or isinstance(pair[1], HookedLayer) for pair in pairs):
+    if not any(_differ(pair) or _heads(pair[0]) is not _heads(pair[1]) for pair in pairs):
         inside = [one for layer in found for one in layer._flatten_layers()]
-        same = [one.name for one in inside if type(one) is ATTENTIONS[attention]]
+        same = [one.name for one in inside if attention_class(one) is ATTENTIONS[attention]]
         if same:
             raise ValueError(
                 f"`model` {model.name!r} must have a different attention from {attention!r}, which "
@@ -218,6 +218,19 @@ def _inside(layer: keras.Layer) -> list[keras.Layer]:
     return [one for one in inside if one is not heads]
 
 
+def _heads(layer: keras.Layer) -> type[Any] | None:
+    """Return the class of attention that replaces the method of a layer, if any does."""
+    return attention_class(layer) if isinstance(layer, HookedLayer) else None
+
+
+def _inside_both(source: Any, target: Any) -> list[tuple[keras.Layer, keras.Layer]]:
+    """Return the direct sublayers of a layer, each with its copy."""
+    inside = list(zip(_inside(source), _inside(target), strict=True))
+    if _heads(source) is not None and _heads(source) is _heads(target):
+        inside.append((source.heads, target.heads))
+    return inside
+
+
 def _differ(pair: tuple[keras.Layer, keras.Layer]) -> bool:
     """Return whether the second layer has a different class of attention from the first."""
     one, other = map(original_class, pair)
@@ -237,7 +250,7 @@ def _pairs(source: keras.Layer, target: keras.Layer) -> Iterator[tuple[keras.Lay
             # Keras' own layer has layers without weights there
             inside += zip(own, _inside(start.heads), strict=False)
     else:
-        inside = list(zip(_inside(source), _inside(target), strict=True))
+        inside = _inside_both(source, target)
     for pair in inside:
         yield from _pairs(*pair)
 
@@ -247,7 +260,7 @@ def _build_alike(source: keras.Layer, target: keras.Layer) -> None:
     if source.built and not target.built:
         build_like(target, source)
     if not _differ((source, target)):
-        for pair in zip(_inside(source), _inside(target), strict=True):
+        for pair in _inside_both(source, target):
             _build_alike(*pair)
 
 
@@ -317,14 +330,15 @@ def _listed(kept: Iterable[tuple[keras.Layer, str, str]]) -> str:
 def _kept(layer: keras.Layer, swap: Swap) -> Iterator[tuple[keras.Layer, str, str]]:
     """Yield each attention that a copied layer still has, its name, and the reason."""
     for one in layer._flatten_layers():
-        if isinstance(one, (MultiHeadQuasiAttention, HookedLayer)) and not swap.replaces(one):
+        if attention_class(one) is ATTENTIONS[swap.attention]:
             continue
         if swap.applies_to(one):
             reason = "its layer holds it neither as an attribute nor in a list or the like of one"
         elif isinstance(one, keras.layers.Attention):
             reason = "it has neither heads nor projections, whose weights could be kept"
         elif isinstance(one, WITH_HEADS):
-            base = next(base for base in WITH_HEADS if isinstance(one, base))
+            known = (*ATTENTIONS.values(), *WITH_HEADS)
+            base = next(base for base in known if isinstance(one, base))
             reason = f"a subclass of {base.__name__} may compute something else"
         elif hasattr(one, HOOK):
             reason = f"its `{HOOK}` is not a plain softmax of q·kᵀ/√H over the keys of a mask"

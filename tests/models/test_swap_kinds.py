@@ -8,7 +8,7 @@ import pytest
 from test_swap_blocks import X, kinds, values
 from tools import reloaded
 
-from keras_quasiattn.layers import MultiHeadCoDA, TransformerEncoder
+from keras_quasiattn.layers import MultiHeadCoDA, MultiHeadSoftmax, TransformerEncoder
 from keras_quasiattn.models import swap_attention
 
 OPTIONS = {
@@ -51,6 +51,15 @@ class Dotted(keras.layers.Layer):
 
 class Own(keras.layers.GroupQueryAttention):
     """A subclass, which may mean something else."""
+
+
+class Mine(MultiHeadSoftmax):
+    """A subclass of a layer of this package, which may mean something else, too."""
+
+
+@keras.saving.register_keras_serializable("tests")
+class Inheriting(keras.layers.MultiHeadAttention):
+    """A subclass of which only the attention method is replaced."""
 
 
 def grouped(**options: Any) -> keras.layers.Layer:
@@ -100,7 +109,8 @@ def test_attention_that_stays_is_named_with_the_reason_wherever_it_is():
     y = Dotted(name="block")(y)
     inner = keras.Input((5, 8))
     dot = keras.Model(inner, keras.layers.Attention(name="inner")([inner, inner]))
-    y = Own(4, 4, 2, name="mine")(dot(y), y)
+    y = Mine(2, 4, name="ours")(dot(y), y)
+    y = Own(4, 4, 2, name="mine")(y, y)
     with pytest.warns(UserWarning, match="leaves these layers unchanged") as caught:
         copy = swap_attention(keras.Model(x, y))
     (said,) = {str(one.message).partition("unchanged: ")[2] for one in caught}
@@ -111,9 +121,10 @@ def test_attention_that_stays_is_named_with_the_reason_wherever_it_is():
         "dot (Attention) in block (Dotted)": headless,
         "add (AdditiveAttention) in block (Dotted)": headless,
         "inner (Attention)": headless,
+        "ours (Mine)": "a subclass of MultiHeadSoftmax may compute something else",
         "mine (Own)": "a subclass of GroupedQueryAttention may compute something else",
     }
-    assert len(named) == 5 and kinds(copy) == [MultiHeadCoDA]
+    assert len(named) == 6 and kinds(copy) == [MultiHeadCoDA, Mine]
 
 
 @pytest.mark.parametrize("kind", [keras.layers.Attention, keras.layers.AdditiveAttention])
@@ -132,3 +143,33 @@ def test_options_come_one_by_one_or_as_a_choice_of_the_tuner():
         assert (layer.gate_range, layer.alpha) == ("raw", 0.5)
     with pytest.raises(ValueError, match=r"not both. Received: \['alpha'\] in both"):
         swap_attention(model, attention_options={"alpha": 1.0}, alpha=1.0)
+
+
+def test_a_layer_whose_method_was_replaced_kept_the_first_replacement():
+    """A second swap did nothing, and set what was learned back."""
+    model = of(Inheriting(2, 4, name="attention"))
+    once = swap_attention(model, "coda", alpha="learned")
+    factors = [one for one in once.weights if one.name == "alpha"]
+    assert len(factors) == 1
+    factors[0].assign(0 * factors[0] + 3)
+    np.testing.assert_allclose(
+        values(swap_attention(once, "relu"), X), values(swap_attention(model, "relu"), X), atol=1e-6
+    )
+    with pytest.raises(ValueError, match="different attention from 'coda'.*Received: attention"):
+        swap_attention(once, "coda")
+
+    x = keras.Input((5, 8))
+    longer = keras.Model(x, keras.layers.MultiHeadAttention(2, 4, name="more")(once(x), x))
+    kept = swap_attention(longer, "coda").get_layer(once.name)
+    np.testing.assert_allclose(values(kept, X), values(once, X), atol=1e-6)
+
+
+@pytest.mark.parametrize("make", [Inheriting, None])
+def test_a_swapped_block_started_from_the_attention_before_its_swap(make):
+    layer = Grouped(name="block") if make is None else make(2, 4, name="block")
+    x = keras.Input((5, 8))
+    once = swap_attention(keras.Model(x, layer(x) if make is None else layer(x, x)), "sigmoid")
+    for start in ("unchanged", "blend"):
+        with pytest.raises(ValueError, match=f"not have been swapped before for start='{start}'"):
+            swap_attention(once, "relu", start=start)
+    assert swap_attention(once, "relu").get_layer("block").name == "block"
