@@ -45,8 +45,8 @@ def from_ragged(sequences: Any) -> tuple[Tensor, Tensor]:
             f"Received: shapes {[one.shape for one in arrays]}"
         )
     lengths = np.array([len(one) for one in arrays])
-    # An empty list has no dtype. NumPy's common dtype of int64 and uint64 would be a float.
-    is_float = any(one.dtype.kind == "f" for one in arrays if one.size)
+    # An empty list of ids has no dtype. NumPy's common dtype of int64 and uint64 would be a float.
+    is_float = any(one.dtype.kind == "f" for one in arrays if one.size or one.ndim > 1)
     dtype = keras.config.floatx() if is_float else "int32"
     extremes = [extreme for one in arrays if one.size for extreme in (one.min(), one.max())]
     beyond = [one for one in extremes if not _IDS.min <= one <= _IDS.max]
@@ -67,6 +67,8 @@ def _array(sequence: Any) -> np.ndarray:
         array = np.asarray(ops.convert_to_numpy(sequence) if ops.is_tensor(sequence) else sequence)
     except ValueError:  # lists of unequal lengths
         array = np.empty((), object)
+    if array.dtype.name == "bfloat16":  # of which NumPy does not know that it is a float
+        array = array.astype("float32")
     if array.size and array.dtype.kind not in "iuf":
         raise ValueError(
             "`sequences` must hold sequences of integers or floats, ids (L,) or vectors (L, D). "

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 
 from keras_quasiattn.attention.probe import probe, temperatures
+from keras_quasiattn.attention.start import Start
 from keras_quasiattn.core.recording import Recorded
 from keras_quasiattn.extras import require
 
@@ -21,7 +22,7 @@ class AttentionFigures:
 
     They leave out masked pairs and NaN. Each measurement runs the model once, without dropout and
     in one graph. It does not affect training, except that gates with `inference="sample"` draw
-    numbers.
+    numbers. The graph is made again when a blend has ended, because the layers then compute less.
     """
 
     def __init__(self, model: keras.Model, inputs: Any) -> None:
@@ -32,7 +33,9 @@ class AttentionFigures:
 
     def measure(self) -> dict[str, dict[str, list[float]]]:
         """Measure the attention; return empty dictionaries for a model without attention."""
-        found = self._counted(self._inputs)
+        # Keras has no public way to list the layers in a model
+        starts = [one for one in self._model._flatten_layers() if isinstance(one, Start)]
+        found = self._counted(self._inputs, tuple(one.is_finished for one in starts))
         counts = {name: count.numpy().tolist() for name, count in found.items()}
         scalars = {
             name: np.ravel(keras.ops.convert_to_numpy(value)).tolist()
@@ -40,7 +43,8 @@ class AttentionFigures:
         }
         return {"matrices": counts, "scalars": scalars}
 
-    def _count(self, inputs: Any) -> dict[str, Any]:
+    def _count(self, inputs: Any, finished: tuple[bool, ...]) -> dict[str, Any]:
+        """Count with layers whose blends have ended or not, for each of which a graph is made."""
         _, maps = probe(self._model, inputs)
         counts: dict[str, Any] = {}
         for one in maps:

@@ -94,6 +94,15 @@ def test_signed_and_unsigned_ids_became_floats():
     assert to_numpy(padded).tolist() == [[5, 3], [2, 0]]
 
 
+def test_bfloat16_was_refused_and_empty_vectors_became_integers():
+    padded, _ = from_ragged([keras_ops.ones((2, 3), "bfloat16")])
+    assert to_numpy(padded).tolist() == [[[1.0] * 3] * 2]
+    for given in ([np.zeros((0, 3), "float32")], [keras_ops.zeros((0, 3), "bfloat16")]):
+        padded, mask = from_ragged(given)
+        assert to_numpy(padded).dtype == "float32"
+        assert (tuple(padded.shape), tuple(mask.shape)) == ((1, 0, 3), (1, 0))
+
+
 def test_a_tensor_with_two_ragged_axes_is_refused(tensorflow_only):
     import tensorflow as tf
 

@@ -10,6 +10,7 @@ from keras_quasiattn.core.recording import Recorded
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.training import AttentionSummaries
 from keras_quasiattn.layers import GatedAttention, MultiHeadCoDA
+from keras_quasiattn.models import swap_attention
 from keras_quasiattn.report.attention_figures import (
     BINS,
     AttentionFigures,
@@ -53,6 +54,20 @@ def test_infinity_was_counted_as_minus_one_and_so_was_nan():
     values = tf.constant([[np.inf, 1e30, np.nan, -np.inf, 0.01]])
     counts = _histogram(Recorded(values, None, "weights")).numpy().tolist()
     assert (counts[0], counts[BINS // 2], counts[-1], sum(counts)) == (1, 1, 2, 4)
+
+
+def test_a_blend_that_has_ended_was_measured_as_before():
+    x = keras.Input((4, 8))
+    plain = keras.Model(x, keras.layers.MultiHeadAttention(2, 4, name="attention")(x, x))
+    model = swap_attention(plain, "coda", start="blend")
+    inputs = np.random.default_rng(0).normal(size=(2, 4, 8)).astype("float32")
+    figures = AttentionFigures(model, inputs)
+    before = figures.measure()["matrices"]
+    (share,) = (one for one in model.weights if one.name == "share")
+    share.assign(1)
+    after = figures.measure()["matrices"]
+    assert "attention/weights_start" in before and "attention/weights_start" not in after
+    assert after == AttentionFigures(model, inputs).measure()["matrices"]
 
 
 def test_figures_of_every_epoch_reach_tensorboard_and_the_file(model, tmp_path):
