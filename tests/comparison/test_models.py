@@ -79,6 +79,11 @@ def test_a_built_model_is_copied_with_its_weights_and_trained_in_graphs():
     assert compared.rows()[2][3] == "one seed: no verdict"
 
 
+def test_a_single_name_was_read_letter_by_letter():
+    compared = compare(build, (X, Y), (X, Y), "sigmoid", seeds=1, **FIT)
+    assert [entry.name for entry in compared.entries] == ["softmax", "sigmoid"]
+
+
 @pytest.mark.long
 def test_a_built_model_may_have_the_baseline_already():
     compared = compare(classifier(MultiHeadSoftmax(2, 4)), (X, Y), (X, Y), ["relu"], seeds=1, **FIT)
@@ -134,6 +139,7 @@ def test_data_sets_are_read_batch_by_batch():
     ("arguments", "message"),
     [
         ({"attentions": ["sofmax"]}, "softmax"),
+        ({"attentions": "sofmax"}, "'sofmax'"),
         ({"seeds": 0}, "`seeds`"),
         ({"seeds": True}, "`seeds`"),
         ({"rates": (0.1, 0.2)}, "`validation_data`"),

@@ -27,7 +27,7 @@ def compare(
     build: keras.Model | Callable[[str], keras.Model],
     fit_data: Any,
     test_data: Any,
-    attentions: Sequence[str] = ("softmax", "coda", "sigmoid"),
+    attentions: str | Sequence[str] = ("softmax", "coda", "sigmoid"),
     *,
     seeds: int = 3,
     baseline: str = "softmax",
@@ -53,8 +53,8 @@ def compare(
         fit_data: data for `fit`: a tuple of arrays (x, y), or a data set that can be iterated over
             repeatedly.
         test_data: data to measure on, in the same form.
-        attentions: names, as for `layers.TransformerEncoder`. The baseline is added if it is not
-            among them.
+        attentions: one or more names, as for `layers.TransformerEncoder`. The baseline is added if
+            it is not among them.
         seeds: number of seeds, 0, 1, …; a single seed gives no verdict. Defaults to 3.
         baseline: the attention with which the others are compared. Defaults to "softmax".
         rates: learning rates. With several, each attention is trained once at each with seed 0, and
@@ -102,7 +102,8 @@ def compare(
             "`build` must be a Keras model, or a function from the name of an attention to a "
             f"compiled model. Received: {build!r}"
         )
-    names = list(dict.fromkeys([baseline, *attentions]))
+    given = [attentions] if isinstance(attentions, str) else attentions
+    names = list(dict.fromkeys([baseline, *given]))
     for name in names:
         check_choice(name, sorted(ATTENTIONS), "attentions")
     if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 1:
