@@ -26,13 +26,17 @@ def classification_figures(
 
     Args:
         labels: (examples,), class numbers; at least one example.
-        probabilities: (examples, classes), rows sum to 1. On ties the first class is the answer.
+        probabilities: (examples, classes), finite, rows sum to 1. On ties the first class is the
+            answer.
         classes: names of the classes.
 
     Returns:
         `accuracy`; `macro_f1`, the mean F1 of the classes that occur among the labels or answers;
         `cross_entropy` in nats; `expected_calibration_error`; and `per_class`: the `precision`,
         `recall`, `f1` and `count` (among the labels) of each class, by its name.
+
+    Raises:
+        ValueError: a row of `probabilities` has NaN or infinity, as after a diverged training.
 
     >>> figures = classification_figures(
     ...     np.array([0, 1, 1]), np.array([[0.5, 0.5], [0.5, 0.5], [0.0, 1.0]]), ["no", "yes"]
@@ -45,6 +49,13 @@ def classification_figures(
     Source: Naeini, Cooper and Hauskrecht 2015; Guo et al. 2017, "On Calibration of Modern Neural
     Networks".
     """
+    finite = np.isfinite(probabilities).all(axis=1)
+    if not finite.all():  # argmax takes NaN for the largest number
+        row = int(finite.argmin())
+        raise ValueError(
+            "`probabilities` must be finite: the training diverged, or the data hold NaN. "
+            f"Received: probabilities[{row}]={probabilities[row].tolist()}"
+        )
     answers = probabilities.argmax(axis=1)
     right = answers == labels
     sizes = {"minlength": len(classes)}
@@ -85,7 +96,8 @@ class MacroF1(Configured, keras.metrics.Metric):
 
     Call arguments:
         y_true: (B, classes), one-hot.
-        y_pred: (B, classes), logits or probabilities; the largest is the answer.
+        y_pred: (B, classes), logits or probabilities; the largest is the answer. NaN in a row of
+            any weight but 0 makes the result NaN.
         sample_weight: (B,), weights of the examples; None gives all weight 1.
 
     Raises:
@@ -113,6 +125,10 @@ class MacroF1(Configured, keras.metrics.Metric):
         answers = ops.one_hot(ops.argmax(y_pred, axis=-1), self.classes, dtype="float32")
         weights = ops.ones(ops.shape(labels)[:1]) if sample_weight is None else sample_weight
         weights = ops.reshape(ops.cast(weights, "float32"), (-1, 1))
+        # argmax takes NaN for a class.
+        unknown = ops.any(ops.isnan(y_pred), axis=-1, keepdims=True)
+        unknown = ops.logical_and(unknown, weights != 0)
+        answers = ops.where(unknown, float("nan"), answers)
         self.right.assign_add(ops.sum(weights * labels * answers, axis=0))
         self.answered.assign_add(ops.sum(weights * answers, axis=0))
         self.counts.assign_add(ops.sum(weights * labels, axis=0))
@@ -122,4 +138,5 @@ class MacroF1(Configured, keras.metrics.Metric):
         both = self.answered + self.counts
         f1 = ops.divide_no_nan(2.0 * self.right, both)
         found = ops.sum(ops.cast(both > 0, "float32"))
-        return ops.divide_no_nan(ops.sum(f1), found)
+        mean = ops.divide_no_nan(ops.sum(f1), found)
+        return ops.where(ops.any(ops.isnan(both)), float("nan"), mean)

@@ -62,3 +62,21 @@ def test_a_wrong_answer_of_probability_1_has_finite_figures():
 def test_class_numbers_were_taken_for_one_hot_labels(labels):
     with pytest.raises(ValueError, match=r"`y_true` must have shape \(B, 3\), one-hot\. .*=\(3"):
         MacroF1(3).update_state(np.array(labels), np.eye(3))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_the_error_of_probabilities_that_are_not_finite_was_numpys(value):
+    labels, probabilities = drawn()
+    probabilities[7, 2] = value
+    with pytest.raises(ValueError, match=r"`probabilities` must be finite.*probabilities\[7\]=\["):
+        classification_figures(labels, probabilities, CLASSES)
+
+
+def test_nan_was_an_answer_of_the_first_class():
+    labels, answers = np.eye(2)[[0, 1]], np.array([[np.nan, np.nan], [0.0, 1.0]])
+    metric = MacroF1(2)
+    metric.update_state(labels, answers, sample_weight=[0.0, 1.0])  # the row only fills a batch
+    assert float(metric.result()) == 1.0
+    metric.update_state(labels, answers)
+    metric.update_state(labels, labels)
+    assert np.isnan(float(metric.result()))

@@ -125,3 +125,14 @@ def test_baselines_have_the_names_that_records_know(name, made):
 def test_examples_without_items_are_counted_by_their_answers():
     answers = [Judged("a", "b", "b", True, 0.5)] * 3
     assert Measured({}, None, answers).examples == 3 and Measured({}).examples == 0
+
+
+def test_a_model_that_answers_nan_ended_in_a_traceback(made, measured):
+    model, _ = measured("classify")
+    before = model.get_weights()
+    model.set_weights([np.full_like(one, np.nan) for one in before])
+    try:
+        with pytest.raises(UserError, match="cannot be measured: `probabilities` must be finite"):
+            made["classify"].measure(model, "validation", 4)
+    finally:
+        model.set_weights(before)

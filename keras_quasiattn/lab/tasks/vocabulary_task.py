@@ -532,7 +532,10 @@ class ClassTask(VocabularyTask):
         self, chosen: Any, inputs: Sequence[str], probabilities: np.ndarray, counted: str
     ) -> Measured:
         """Compare class probabilities (examples, classes) with the labels of chosen examples."""
-        figures = classification_figures(chosen.labels, probabilities, self._classes)
+        try:
+            figures = classification_figures(chosen.labels, probabilities, self._classes)
+        except ValueError as error:
+            raise UserError(f"the model cannot be measured: {error}") from error
         right = rights(chosen, probabilities)
         answers = probabilities.argmax(axis=1)
         texts = ([self._classes[one] for one in some] for some in (chosen.labels, answers))
