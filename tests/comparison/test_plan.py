@@ -142,3 +142,25 @@ def test_a_run_of_two_tables_was_trained_by_both_at_once(at_once, tmp_path, monk
     assert sorted(trained) == sorted(2 * ["relu-0", "relu-1", "softmax-0", "softmax-1"])
     assert [len(read_records(file)) for file in files] == [8, 8, 4]
     assert all(len(one.records(row)) == 2 for one in plans for row in one.rows)
+
+
+def test_two_tables_trained_one_run_folder_at_once(tmp_path, monkeypatch):
+    begun = []
+
+    def run_jobs(next_job, work, done, **_):
+        while jobs := list(iter(next_job, None)):  # as many as may run at once
+            begun.append(sorted(f"{job.path.name} {job.split}" for job in jobs))
+            for job in jobs:
+                done(job, record(job, 0.5))
+
+    monkeypatch.setattr(engine, "run_jobs", run_jobs)
+    splits = ("test", "validation", "test")
+    tables = [
+        dataclasses.replace(table({}, seeds=1, split=split), records=tmp_path / "r.jsonl")
+        for split in splits
+    ]
+    plans = list(map(plan, tables))
+    with Progress(False) as shown:
+        engine.Engine(plans, lambda row: 1.0, processes=4, log=tmp_path / "log", shown=shown).run()
+    assert begun == [[f"{name}-0 {split}" for name in ("relu", "softmax")] for split in splits[:2]]
+    assert all(len(one.records(row)) == 1 for one in plans for row in one.rows)

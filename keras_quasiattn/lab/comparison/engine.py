@@ -176,7 +176,7 @@ class Engine:
         self._processes, self._log, self._shown = processes, log, shown
         self._at_most = at_most
         # Tables may share a run, which is done once.
-        self._running: dict[_Run, list[Plan]] = {}
+        self._running: dict[_Run, Plan] = {}
         self._results: dict[_Run, Record | str] = {}
         self._recorded: set[tuple[Path, _Run]] = set()
         self._began = self._said = time.monotonic()
@@ -196,26 +196,24 @@ class Engine:
         run_jobs(self._next, do, self._done, number=self._processes, log=self._log, tick=self._tick)
 
     def _next(self) -> Job | None:
+        # Only one process may train in a run folder, whatever its run is measured on.
+        busy = {job.path for job, _ in self._running}
         for plan in self._plans:
-            while (job := plan.next()) is not None:
+            while (job := plan.next(busy)) is not None:
                 run = _run_of(job)
-                if run in self._results:
-                    self._record(plan, run)
-                elif run in self._running:
-                    self._running[run].append(plan)
-                else:
-                    self._running[run] = [plan]
+                if run not in self._results:
+                    self._running[run] = plan
                     return job
+                self._record(plan, run)
         return None
 
     def _done(self, job: Job, result: object) -> None:
         run = _run_of(job)
-        plans = self._running.pop(run)
+        plan = self._running.pop(run)
         self._results[run] = result if isinstance(result, dict) else str(result)
-        for plan in plans:
-            self._record(plan, run)
+        self._record(plan, run)  # other plans with the run are told when they ask for it
         if isinstance(result, dict):
-            name = plans[0].table.choose
+            name = plan.table.choose
             figure = f"{job.split} {name} {result[name]:.4f}" if name in result else "done"
             self._shown.say(f"{job.path.name}: {figure}{self._left()}")
         else:

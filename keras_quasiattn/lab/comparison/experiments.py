@@ -463,9 +463,10 @@ class Plan:
         self._seeds = range(table.first_seed, table.first_seed + table.seeds)
         self._found = {key: dict(seeds) for key, seeds in by_key(records).items()}
 
-    def next(self) -> Job | None:
-        """Return a missing run whose options are known, or None."""
-        run = next(filter(self._is_missing, self._runs()), None)
+    def next(self, busy: Collection[Path] = ()) -> Job | None:
+        """Return a missing run whose options are known and whose folder is not busy, or None."""
+        missing = filter(self._is_missing, self._runs())
+        run = next((one for one in missing if one.path not in busy), None)
         if run is not None:
             self._begun.add(run)
         return run
