@@ -279,6 +279,6 @@ grid = {{ "training.learning_rate" = [0.003, 0.01] }}
     assert code == 0, err
     assert "6 runs to train" in out and "no difference shown" in out, out
     splits = [row["split"] for row in read_records(tmp_path / "tiny.jsonl")]
-    assert splits.count("validation") == splits.count("test") == 4
+    assert splits.count("validation, first 10") == splits.count("test, first 10") == 4
     code, out, _ = run_cli(*words, "--show")
     assert code == 0 and "chosen" in out and "train" not in out

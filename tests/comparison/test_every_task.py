@@ -44,4 +44,4 @@ def test_a_task_is_compared(name, tiny_task, tmp_path, request):
     # Started again, it measures nothing a second time.
     again = compare_task(task, folder, ["sigmoid"], **options)
     assert again.table() == found.table() and (folder / "comparison.jsonl").read_text() == records
-    assert all(json.loads(line)["split"] == "test" for line in records.splitlines())
+    assert all(json.loads(line)["split"] == "test, first 6" for line in records.splitlines())

@@ -81,6 +81,13 @@ def test_figures_of_a_few_examples_stood_in_the_table_of_all(tmp_path):
         assert lines(tmp_path, records, text)["soft"].figures["accuracy"].mean == accuracy
 
 
+def test_runs_of_the_whole_split_stood_in_the_table_of_a_few_examples(tmp_path):
+    text = FILE.replace("[[table]]\n", "[[table]]\nlimit = 9\n")
+    for named, seeds in (({"commit": ""}, 0), ({}, 1)):  # earlier ones had no other name
+        soft = lines(tmp_path, [record("bilstm_soft", 0, 0.5, **named)], text)["soft"]
+        assert len(soft.runs) == seeds
+
+
 def test_a_table_says_what_was_not_run_and_which_rows_have_few_seeds(tmp_path):
     lines(tmp_path, pairs((0.5, 0.52))[:1])
     (table,) = read_experiments(tmp_path / "table.toml")

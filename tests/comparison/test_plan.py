@@ -8,6 +8,7 @@ import pytest
 from keras_quasiattn.lab.comparison import engine
 from keras_quasiattn.lab.comparison.experiments import Figure, Plan, Row, Table, read_records
 from keras_quasiattn.lab.tasks import get
+from keras_quasiattn.lab.training.config import part_name
 from keras_quasiattn.lab.training.progress import Progress
 
 RATE = "training.learning_rate"
@@ -36,7 +37,8 @@ def record(run, accuracy):
     options = preset.with_overrides(run.row.settings).options()
     return {
         **{"task": "classify", "preset": "letters", "model": "transformer", "seed": run.seed},
-        **{"split": run.split, "accuracy": accuracy, "options": options, "command": "quasiattn x"},
+        **{"split": part_name(run.split, run.limit), "accuracy": accuracy, "options": options},
+        **{"command": "quasiattn x", "commit": ""},
     }
 
 
@@ -164,3 +166,16 @@ def test_two_tables_trained_one_run_folder_at_once(tmp_path, monkeypatch):
         engine.Engine(plans, lambda row: 1.0, processes=4, log=tmp_path / "log", shown=shown).run()
     assert begun == [[f"{name}-0 {split}" for name in ("relu", "softmax")] for split in splits[:2]]
     assert all(len(one.records(row)) == 1 for one in plans for row in one.rows)
+
+
+@pytest.mark.parametrize(("before", "after"), [(9, None), (None, 9), (9, 8)])
+def test_runs_of_a_few_examples_were_not_repeated_on_all(before, after):
+    some, others = (dataclasses.replace(table({}), limit=limit) for limit in (before, after))
+    made, records = plan(some), []
+    while (run := made.next()) is not None:
+        records.append(record(run, 0.5))
+        made.done(run, records[-1])
+    assert len(records) == 4 and all(len(made.records(row)) == 2 for row in made.rows)
+    assert plan(some, records).next() is None
+    again = plan(others, records)
+    assert len(again.trainings()) == 4 and not any(map(again.records, again.rows))

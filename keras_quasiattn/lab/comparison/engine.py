@@ -25,6 +25,7 @@ from keras_quasiattn.lab.tasks.preset import SPLITS
 from keras_quasiattn.lab.tasks.subtraction import subtraction
 from keras_quasiattn.lab.tasks.task import Measured
 from keras_quasiattn.lab.training import RunFolder, append_result, result_row, train
+from keras_quasiattn.lab.training.config import part_name
 from keras_quasiattn.lab.training.progress import Progress, duration
 from keras_quasiattn.lab.training.strategy import dtype_policy
 from keras_quasiattn.lab.training.trainer import compiled_model
@@ -68,7 +69,7 @@ def _run(job: Job) -> dict[str, Any]:
     folder.write_metrics(job.split, figures, job.limit)
     if measured.items is not None:
         write_items(job.scores, measured.items)
-    return result_row(folder, job.split, figures)
+    return result_row(folder, part_name(job.split, job.limit), figures)
 
 
 def write_items(file: Path, scores: np.ndarray) -> None:

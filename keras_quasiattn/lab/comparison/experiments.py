@@ -245,12 +245,14 @@ class Table:
     def runs_of(
         self, row: Row, split: str, found: Mapping[Key, Mapping[int, Record]]
     ) -> dict[int, Record]:
-        """Return the records of a row on a split by seed, and those on its first `limit` examples.
+        """Return the records of a row by seed, on a split or on its first `limit` examples.
 
-        `evaluate --limit` names the latter so; `compare` names the split alone.
+        Records that name no commit are older than the names of limited splits: theirs is the
+        split's, so they count if none has the other name.
         """
-        names = dict.fromkeys((split, part_name(split, self.limit)))
-        return {seed: one for name in names for seed, one in found.get(row.key(name), {}).items()}
+        whole = found.get(row.key(split), {})
+        old = {seed: one for seed, one in whole.items() if "commit" not in one}
+        return {**old, **found.get(row.key(part_name(split, self.limit)), {})}
 
     @property
     def main(self) -> Figure:
@@ -476,7 +478,8 @@ class Plan:
         if isinstance(record, str):
             self.failed[run] = record
         else:
-            self._found.setdefault(run.row.key(run.split), {})[run.seed] = record
+            key = run.row.key(part_name(run.split, run.limit))
+            self._found.setdefault(key, {})[run.seed] = record
 
     def chosen(self, row: Row) -> Point | None:
         """Return the best combination of the grid for a row; None while a run is missing."""

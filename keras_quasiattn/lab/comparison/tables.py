@@ -20,6 +20,7 @@ from keras_quasiattn.lab.comparison.experiments import (
     key_of,
     read_records,
 )
+from keras_quasiattn.lab.training.config import part_name
 
 if TYPE_CHECKING:
     from keras_quasiattn.lab.comparison.differences import Difference
@@ -132,7 +133,8 @@ def _baselines(
 ) -> dict[str, float]:
     """Return the metrics of the baselines on the row's data."""
     figure = table.main
-    data = {"task": row.task, "preset": row.preset, "split": table.split}
+    split = part_name(table.split, table.limit)
+    data = {"task": row.task, "preset": row.preset, "split": split}
     beside = [record for record in recorded.baselines if data.items() <= record.items()]
     found = {}
     for record in [*beside, *runs.values()]:
