@@ -1,5 +1,6 @@
 """`compare` on any Keras model: metrics, failures, rates, built models, tables and pages."""
 
+import functools
 from typing import Any
 
 import keras
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 from keras_quasiattn import compare
+from keras_quasiattn.lab.comparison.models import _copy, _Trial
 from keras_quasiattn.layers import MaskedPooling, MultiHeadSoftmax
 
 rng = np.random.default_rng(0)
@@ -186,8 +188,6 @@ def test_nan_is_a_failure_and_no_rate_is_chosen_for_it():
 
 
 def test_a_copy_of_the_baseline_had_not_what_a_layer_learned_by_adapt():
-    from keras_quasiattn.lab.comparison.models import _copy
-
     scale = keras.layers.Normalization()
     scale.adapt(3.0 * X + 5.0)
     x = keras.Input((5, 4))
@@ -205,3 +205,20 @@ def test_one_infinite_score_lost_the_table_of_all(given):
     compared = compare(build, (X, Y), (X, Y), [], seeds=1, metric=infinite, **given, **FIT)
     assert "1 failed: FloatingPointError: the metric is NaN or infinite" in compared.table()
     assert not compared["softmax"].figures and compared.best is None
+
+
+def test_the_largest_of_an_error_was_its_best():
+    metrics = keras.metrics
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1, "softplus")])
+    compiled = ["mae", "mape", "poisson", "hinge", keras.losses.huber, metrics.R2Score()]
+    compiled += [metrics.RootMeanSquaredError("rmse"), metrics.FalsePositives(name="false")]
+    model.compile("sgd", "mse", metrics=compiled, run_eagerly=True)
+    errors = ["mae", "mape", "poisson", "hinge", "huber", "rmse", "false"]
+    errors += [keras.losses.log_cosh, keras.losses.MeanSquaredError(reduction=None)]
+    errors += [functools.partial(keras.losses.huber, delta=0.5)]
+    data = (X[:, 0], Y[:, None].astype("float32"))
+    model.train_on_batch(*data)
+    for metric in [*errors, "r2_score", metrics.binary_accuracy]:
+        trial = _Trial(None, None, metric, None, None, {}, print)
+        trial.measured(model, data)
+        assert trial.sign == (-1 if metric in errors else 1), metric

@@ -64,8 +64,10 @@ def compare(
             `keras.metrics.sparse_categorical_accuracy` or `keras.losses.mean_squared_error`; or the
             name of a value that the compiled model's `evaluate` returns, such as "auc". Defaults to
             the accuracy if the model is compiled with it, otherwise to the loss.
-        larger_is_better: whether larger values are better. Defaults to False if the metric's name
-            contains "loss", "error", "crossentropy", "divergence" or "perplexity".
+        larger_is_better: whether larger values are better. Defaults to False for a loss of Keras,
+            for a compiled metric that Keras takes for an error, such as "mae", and for any name
+            that contains "loss", "error", "crossentropy", "divergence" or "perplexity"; otherwise
+            to True.
         progress: called with a line after every run; None for no output.
         **fit_options: further arguments of `fit`, such as `epochs` and `batch_size`.
 
@@ -180,13 +182,14 @@ class _Trial:
     fit_options: Any
     say: Callable[[str], None]
     figure: str = ""
+    is_error: bool = False  # by what Keras knows of the metric, not by its name
 
     @property
     def sign(self) -> int:
         """1 if larger values are better, −1 if smaller ones are."""
         larger = self.larger_is_better
         if larger is None:
-            larger = not any(word in self.figure for word in _SMALLEST)
+            larger = not self.is_error and not any(word in self.figure for word in _SMALLEST)
         return 1 if larger else -1
 
     def best_rate(self, name: str, rates: Sequence[float]) -> float | None:
@@ -237,10 +240,11 @@ class _Trial:
     def measured(self, model: keras.Model, data: Any) -> tuple[float, np.ndarray | None]:
         """Return the metric on some data, and the scores of single examples if there are any."""
         metric = self.metric
+        # Keras creates the metrics in training.
+        known = [part for one in model.metrics for part in (one, *getattr(one, "metrics", ()))]
         if metric is None:
-            # Keras creates the metrics in training.
-            known = [part for one in model.metrics for part in (one, *getattr(one, "metrics", ()))]
             metric = "accuracy" if "accuracy" in {one.name for one in known} else "loss"
+        self.is_error = _is_error(metric, known)
         if callable(metric) or metric == "accuracy":
             name = getattr(metric, "__name__", None) or getattr(metric, "name", "metric")
             self.figure = metric if isinstance(metric, str) else str(name)
@@ -265,6 +269,22 @@ class _Trial:
         if not np.isfinite(figures[metric]):
             raise FloatingPointError(_INFINITE)
         return float(figures[metric]), None
+
+
+def _is_error(metric: Metric, known: Sequence[keras.metrics.Metric]) -> bool:
+    """Return whether smaller values are better, by what Keras knows of it; `known` are compiled."""
+    if callable(metric):
+        function = getattr(metric, "func", metric)  # `functools.partial` has one
+        return isinstance(function, keras.losses.Loss) or any(
+            function is one for one in vars(keras.losses).values()
+        )
+    # Of several outputs, a name begins with that of the output.
+    named = [one for one in known if f"_{metric}".endswith(f"_{one.name}")]
+    return any(
+        isinstance(one, (keras.metrics.FalseNegatives, keras.metrics.FalsePositives))
+        or getattr(one, "_direction", None) == "down"  # Keras has no public way to read it
+        for one in named
+    )
 
 
 def _copy(model: keras.Model, attention: str) -> keras.Model:
