@@ -222,3 +222,46 @@ def test_the_largest_of_an_error_was_its_best():
         trial = _Trial(None, None, metric, None, None, {}, print)
         trial.measured(model, data)
         assert trial.sign == (-1 if metric in errors else 1), metric
+
+
+class Half(keras.metrics.SparseCategoricalAccuracy):
+    def result(self):
+        return super().result() / 2
+
+
+@pytest.mark.parametrize(
+    ("metric", "outputs", "items"),
+    [
+        ("accuracy", 1, True),
+        ("acc", 2, True),
+        (keras.metrics.BinaryAccuracy("accuracy", threshold=0.0), 1, True),
+        # The accuracy that Keras chooses for such targets is another.
+        (keras.metrics.BinaryAccuracy("accuracy"), 3, True),
+        (keras.metrics.MeanMetricWrapper(keras.metrics.binary_accuracy, "acc"), 1, False),
+        (Half("accuracy"), 2, False),
+    ],
+)
+def test_the_metric_named_accuracy_was_another(metric, outputs, items):
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(outputs)])
+    y = np.tile(Y[:, None], 3) if outputs == 3 else Y[:, None]
+    loss = "mse" if outputs != 2 else keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile("sgd", loss, metrics=[metric], run_eagerly=True)
+    model.train_on_batch(X[:, 0], y)
+    trial = _Trial(None, None, None, None, None, {}, print)
+    figure, scores = trial.measured(model, (X[:, 0], y))
+    measured = model.evaluate(X[:, 0], y, return_dict=True, verbose=0)
+    assert trial.figure == getattr(metric, "name", metric) and (scores is not None) == items
+    assert figure == pytest.approx(measured[trial.figure]) and trial.sign == 1
+
+
+@pytest.mark.parametrize("metric", [None, "half"])
+def test_a_metric_of_nan_was_that_of_the_first_class(metric):
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    name = "accuracy" if metric is None else metric
+    model.compile("sgd", loss, metrics=[Half(name)], run_eagerly=True)
+    model.train_on_batch(X[:, 0], Y)
+    trial = _Trial(None, None, metric, None, None, {}, print)
+    with pytest.raises(FloatingPointError, match="answers NaN"):
+        trial.measured(model, (np.full_like(X[:, 0], np.nan), Y))

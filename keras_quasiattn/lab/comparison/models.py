@@ -1,6 +1,7 @@
 """Compare attentions in any Keras model, on any backend."""
 
 import dataclasses
+import functools
 import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -20,6 +21,7 @@ _INFINITE = "the metric is NaN or infinite: the training diverged, or the data h
 _TIMED = 8  # calls to time
 _DEFAULT_BATCH = 32
 _SMALLEST = ("loss", "error", "perplexity", "crossentropy", "divergence")
+_ACCURACY = ("accuracy", "acc")  # Keras chooses an accuracy for these
 Metric = str | Callable[[Any, Any], Any]
 
 
@@ -63,7 +65,7 @@ def compare(
         metric: a function of (y_true, y_pred) that scores single examples, such as
             `keras.metrics.sparse_categorical_accuracy` or `keras.losses.mean_squared_error`; or the
             name of a value that the compiled model's `evaluate` returns, such as "auc". Defaults to
-            the accuracy if the model is compiled with it, otherwise to the loss.
+            "accuracy" or "acc" if the model is compiled with it, otherwise to "loss".
         larger_is_better: whether larger values are better. Defaults to False for a loss of Keras,
             for a compiled metric that Keras takes for an error, such as "mae", and for any name
             that contains "loss", "error", "crossentropy", "divergence" or "perplexity"; otherwise
@@ -243,21 +245,19 @@ class _Trial:
         # Keras creates the metrics in training.
         known = [part for one in model.metrics for part in (one, *getattr(one, "metrics", ()))]
         if metric is None:
-            metric = "accuracy" if "accuracy" in {one.name for one in known} else "loss"
+            names = [one.name for one in known if one.name in _ACCURACY]
+            metric = names[0] if names else "loss"
         self.is_error = _is_error(metric, known)
-        if callable(metric) or metric == "accuracy":
+        if isinstance(metric, str):
+            self.figure, score = metric, _by_example(metric, known)
+        else:
             name = getattr(metric, "__name__", None) or getattr(metric, "name", "metric")
-            self.figure = metric if isinstance(metric, str) else str(name)
-            items = np.concatenate(
-                [
-                    _scores(metric if callable(metric) else _accuracy_of(y, output), y, output)
-                    for y, output in _predicted(model, data)
-                ]
-            )
+            self.figure, score = str(name), metric
+        if score is not None:
+            items = np.concatenate([_scores(score, *both) for both in _predicted(model, data)])
             if not np.isfinite(items).all():
                 raise FloatingPointError(_INFINITE)
             return float(items.mean()), items
-        self.figure = metric
         parts = data if isinstance(data, tuple) else (data,)
         named = dict(zip(("x", "y", "sample_weight"), parts, strict=False))
         figures = model.evaluate(**named, return_dict=True, verbose=0)
@@ -266,6 +266,9 @@ class _Trial:
             raise ValueError(
                 f"`metric` must be one of {listed}, or a function. Received: {metric!r}"
             )
+        # Of NaN, an accuracy is that of some class.
+        if np.isnan(figures.get("loss", 0.0)):
+            raise FloatingPointError(_NAN)
         if not np.isfinite(figures[metric]):
             raise FloatingPointError(_INFINITE)
         return float(figures[metric]), None
@@ -301,13 +304,20 @@ def _copy(model: keras.Model, attention: str) -> keras.Model:
     return copy
 
 
-def _accuracy_of(y: np.ndarray, output: np.ndarray) -> Callable[[Any, Any], Any]:
-    """Return the function that Keras selects by "accuracy" for such outputs."""
-    if output.shape[-1] == 1:
-        return keras.metrics.binary_accuracy
-    if y.shape == output.shape:
-        return keras.metrics.categorical_accuracy
-    return keras.metrics.sparse_categorical_accuracy
+def _by_example(
+    name: str, known: Sequence[keras.metrics.Metric]
+) -> Callable[[Any, Any], Any] | None:
+    """Return the function whose mean is the accuracy of this name, if a metric has such a one."""
+    for one in known:
+        if name in _ACCURACY and one.name == name:
+            if type(one) is keras.metrics.BinaryAccuracy:
+                function = keras.metrics.binary_accuracy
+                return functools.partial(function, threshold=one.threshold)
+            if type(one) is keras.metrics.CategoricalAccuracy:
+                return keras.metrics.categorical_accuracy
+            if type(one) is keras.metrics.SparseCategoricalAccuracy:
+                return keras.metrics.sparse_categorical_accuracy
+    return None
 
 
 def _scores(metric: Callable[[Any, Any], Any], y: Any, output: Any) -> np.ndarray:
