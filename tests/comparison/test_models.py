@@ -265,3 +265,29 @@ def test_a_metric_of_nan_was_that_of_the_first_class(metric):
     trial = _Trial(None, None, metric, None, None, {}, print)
     with pytest.raises(FloatingPointError, match="answers NaN"):
         trial.measured(model, (np.full_like(X[:, 0], np.nan), Y))
+
+
+@pytest.mark.parametrize("hides", ["nothing", "mask", "weights", "normalized weights"])
+def test_accuracy_counted_hidden_positions(hides):
+    x = (X[..., 0] > 0).astype("int32") + (hides != "mask")
+    y = (X[..., 1] > 0).astype("int32")
+    words = keras.Input((None,), dtype="int32")
+    states = keras.layers.Embedding(3, 4, mask_zero=True)(words)
+    model = keras.Model(words, keras.layers.Dense(2)(states))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    weighted = "weights" in hides
+    which = {"weighted_metrics" if weighted else "metrics": ["accuracy"]}
+    model.compile("sgd", loss, **which, run_eagerly=True)
+    share = (X[..., 2] > 0).mean() if hides == "normalized weights" else 1
+    data = (x, y, (X[..., 2] > 0) / np.float32(share)) if weighted else (x, y)
+    compared = compare(lambda _: model, data, data, [], seeds=1, **FIT)
+    # Its weights have changed since, by the time of an update.
+    trial = _Trial(None, None, None, None, None, {}, print)
+    figure, scores = trial.measured(model, data)
+    measured = model.evaluate(x, y, None, 0, *data[2:], return_dict=True)
+    assert figure == pytest.approx(measured["accuracy"]) and compared.figure == "accuracy"
+    right = model.predict(x, verbose=0).argmax(-1) == y
+    seen = data[-1] > 0 if weighted else x > 0
+    assert figure == pytest.approx(right[seen].mean())
+    for found in (scores, compared["softmax"].items.get(0)):
+        assert found is None if hides != "nothing" else found.shape == (24,)

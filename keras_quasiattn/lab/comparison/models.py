@@ -21,6 +21,7 @@ _INFINITE = "the metric is NaN or infinite: the training diverged, or the data h
 _TIMED = 8  # calls to time
 _DEFAULT_BATCH = 32
 _SMALLEST = ("loss", "error", "perplexity", "crossentropy", "divergence")
+_ROUNDING = 1e-3  # most that an accuracy differs by in `predict` and `evaluate`, in 16 bits, say
 _ACCURACY = ("accuracy", "acc")  # Keras chooses an accuracy for these
 Metric = str | Callable[[Any, Any], Any]
 
@@ -44,16 +45,16 @@ def compare(
 
     For every attention and seed s: `keras.utils.set_random_seed(s)`, a new model, `fit`, and the
     metric on the test data. All attentions thus see the same data in the same order. Differences
-    from the baseline are paired by seed and, if the metric scores single examples, by example; see
-    `comparison.difference`. A failed run does not stop the others. Masks, precision and losses
-    follow the model.
+    from the baseline are paired by seed and, if the metric is the mean of scores of single
+    examples, by example; see `comparison.difference`. A failed run does not stop the others. Masks,
+    precision and losses follow the model.
 
     Args:
         build: a function that takes an attention's name and returns a compiled model, or a built
             and compiled functional model, which `swap_attention` copies with its weights; the
             copies then have the same optimizer, loss and metrics.
-        fit_data: data for `fit`: a tuple of arrays (x, y), or a data set that can be iterated over
-            repeatedly.
+        fit_data: data for `fit`: a tuple of arrays (x, y) or (x, y, sample_weight), or a data set
+            that can be iterated over repeatedly.
         test_data: data to measure on, in the same form.
         attentions: one or more names, as for `layers.TransformerEncoder`. The baseline is added if
             it is not among them.
@@ -65,7 +66,9 @@ def compare(
         metric: a function of (y_true, y_pred) that scores single examples, such as
             `keras.metrics.sparse_categorical_accuracy` or `keras.losses.mean_squared_error`; or the
             name of a value that the compiled model's `evaluate` returns, such as "auc". Defaults to
-            "accuracy" or "acc" if the model is compiled with it, otherwise to "loss".
+            "accuracy" or "acc" if the model is compiled with it, otherwise to "loss". A
+            name leaves out positions that the output's mask hides, and weights examples, as
+            `evaluate` does; a function counts all alike.
         larger_is_better: whether larger values are better. Defaults to False for a loss of Keras,
             for a compiled metric that Keras takes for an error, such as "mae", and for any name
             that contains "loss", "error", "crossentropy", "divergence" or "perplexity"; otherwise
@@ -168,6 +171,12 @@ def _check_data(data: Any, argument: str) -> None:
             )
 
 
+def _named(data: Any) -> dict[str, Any]:
+    """Return data as arguments of `fit` and `evaluate`."""
+    parts = data if isinstance(data, tuple) else (data,)
+    return dict(zip(("x", "y", "sample_weight"), parts, strict=False))
+
+
 def _said(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
@@ -225,8 +234,7 @@ class _Trial:
         options = {"verbose": 0, **self.fit_options}
         if self.validation_data is not None:
             options.setdefault("validation_data", self.validation_data)
-        data = self.fit_data
-        model.fit(*(data if isinstance(data, tuple) else (data,)), **options)
+        model.fit(**_named(self.fit_data), **options)
         return model
 
     def _made(self, name: str) -> keras.Model:
@@ -249,18 +257,26 @@ class _Trial:
             metric = names[0] if names else "loss"
         self.is_error = _is_error(metric, known)
         if isinstance(metric, str):
-            self.figure, score = metric, _by_example(metric, known)
-        else:
-            name = getattr(metric, "__name__", None) or getattr(metric, "name", "metric")
-            self.figure, score = str(name), metric
-        if score is not None:
-            items = np.concatenate([_scores(score, *both) for both in _predicted(model, data)])
-            if not np.isfinite(items).all():
-                raise FloatingPointError(_INFINITE)
-            return float(items.mean()), items
-        parts = data if isinstance(data, tuple) else (data,)
-        named = dict(zip(("x", "y", "sample_weight"), parts, strict=False))
-        figures = model.evaluate(**named, return_dict=True, verbose=0)
+            self.figure, figure = metric, self._evaluated(model, data, metric)
+            compiled: Any = next((one for one in known if one.name == metric), None)
+            score = _by_example(compiled)
+            if score is None:
+                return figure, None
+            items = _items(score, model, data)
+            # By a mask or by weights, Keras counts fewer or others.
+            count = float(keras.ops.convert_to_numpy(compiled.count))
+            same = count == len(items) and abs(figure - items.mean()) < _ROUNDING
+            return figure, items if same else None
+        name = getattr(metric, "__name__", None) or getattr(metric, "name", "metric")
+        self.figure = str(name)
+        items = _items(metric, model, data)
+        if not np.isfinite(items).all():
+            raise FloatingPointError(_INFINITE)
+        return float(items.mean()), items
+
+    def _evaluated(self, model: keras.Model, data: Any, metric: str) -> float:
+        """Return the value of this name from `evaluate`."""
+        figures = model.evaluate(**_named(data), return_dict=True, verbose=0)
         if metric not in figures:
             listed = ", ".join(sorted(figures))
             raise ValueError(
@@ -271,7 +287,7 @@ class _Trial:
             raise FloatingPointError(_NAN)
         if not np.isfinite(figures[metric]):
             raise FloatingPointError(_INFINITE)
-        return float(figures[metric]), None
+        return float(figures[metric])
 
 
 def _is_error(metric: Metric, known: Sequence[keras.metrics.Metric]) -> bool:
@@ -304,20 +320,19 @@ def _copy(model: keras.Model, attention: str) -> keras.Model:
     return copy
 
 
-def _by_example(
-    name: str, known: Sequence[keras.metrics.Metric]
-) -> Callable[[Any, Any], Any] | None:
-    """Return the function whose mean is the accuracy of this name, if a metric has such a one."""
-    for one in known:
-        if name in _ACCURACY and one.name == name:
-            if type(one) is keras.metrics.BinaryAccuracy:
-                function = keras.metrics.binary_accuracy
-                return functools.partial(function, threshold=one.threshold)
-            if type(one) is keras.metrics.CategoricalAccuracy:
-                return keras.metrics.categorical_accuracy
-            if type(one) is keras.metrics.SparseCategoricalAccuracy:
-                return keras.metrics.sparse_categorical_accuracy
+def _by_example(compiled: Any) -> Callable[[Any, Any], Any] | None:
+    """Return the function whose mean is this metric, if it is one of Keras' accuracies."""
+    if type(compiled) is keras.metrics.BinaryAccuracy:
+        return functools.partial(keras.metrics.binary_accuracy, threshold=compiled.threshold)
+    if type(compiled) is keras.metrics.CategoricalAccuracy:
+        return keras.metrics.categorical_accuracy
+    if type(compiled) is keras.metrics.SparseCategoricalAccuracy:
+        return keras.metrics.sparse_categorical_accuracy
     return None
+
+
+def _items(metric: Callable[[Any, Any], Any], model: keras.Model, data: Any) -> np.ndarray:
+    return np.concatenate([_scores(metric, *both) for both in _predicted(model, data)])
 
 
 def _scores(metric: Callable[[Any, Any], Any], y: Any, output: Any) -> np.ndarray:
