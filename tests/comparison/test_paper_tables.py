@@ -6,6 +6,7 @@ from pathlib import Path
 from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.lab.comparison.experiments import key_of, read_experiments, read_records
 from keras_quasiattn.lab.comparison.tables import Recorded, outcome
+from keras_quasiattn.lab.training.config import part_name
 
 ROOT = Path(__file__).resolve().parents[2]
 PAPERS = ROOT / "examples" / "papers"
@@ -39,7 +40,7 @@ def every_table():
 
 def test_every_recorded_run_is_in_a_table():
     known = {
-        (table.records.name, row.with_settings(one).key(split))
+        (table.records.name, row.with_settings(one).key(part_name(split, table.limit)))
         for table in every_table()
         for row in table.rows
         if row.model

@@ -38,7 +38,7 @@ def record(run, accuracy):
     return {
         **{"task": "classify", "preset": "letters", "model": "transformer", "seed": run.seed},
         **{"split": part_name(run.split, run.limit), "accuracy": accuracy, "options": options},
-        **{"command": "quasiattn x", "commit": ""},
+        **{"command": "quasiattn x"},
     }
 
 

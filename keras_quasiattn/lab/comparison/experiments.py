@@ -245,14 +245,8 @@ class Table:
     def runs_of(
         self, row: Row, split: str, found: Mapping[Key, Mapping[int, Record]]
     ) -> dict[int, Record]:
-        """Return the records of a row by seed, on a split or on its first `limit` examples.
-
-        Records that name no commit are older than the names of limited splits: theirs is the
-        split's, so they count if none has the other name.
-        """
-        whole = found.get(row.key(split), {})
-        old = {seed: one for seed, one in whole.items() if "commit" not in one}
-        return {**old, **found.get(row.key(part_name(split, self.limit)), {})}
+        """Return the records of a row by seed, on a split or on its first `limit` examples."""
+        return dict(found.get(row.key(part_name(split, self.limit)), {}))
 
     @property
     def main(self) -> Figure:
