@@ -82,11 +82,14 @@ class Swap:
             return self._attention_layer(layer)
         if self.chooses(layer):
             return type(layer).from_config({**config, **self._choice(config)})
+        if isinstance(layer, SwappedLayer):
+            swap = layer._swap
+            if self.holds(layer):
+                self.check_start(layer)
+                swap = self
+            return swap.make_block(original_class(layer), config["layer"])
         if not self.holds(layer):
             return type(layer).from_config(config)
-        if isinstance(layer, SwappedLayer):
-            self.check_start(layer)
-            return self.make_block(original_class(layer), config["layer"])
         return self.make_block(type(layer), keras.saving.serialize_keras_object(layer))
 
     def make_block(self, kind: type[Any], serialized: dict[str, Any]) -> keras.layers.Layer:
