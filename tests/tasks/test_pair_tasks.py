@@ -377,7 +377,7 @@ def test_presets_for_own_data_suit_both_tokenizers_and_vectors(name, tmp_path):
 
     assert made(tokenizer="subwords").options.data["tokenizer"] == "subwords"
     assert made(tokenizer="subwords", unknown_ids=1).options.data["unknown_ids"] == 1
-    with pytest.raises(UserError, match="data.unknown_ids is 7: ids of unknown words do not work"):
+    with pytest.raises(UserError, match="data.unknown_ids is 7: ids of unknown words need a token"):
         made(tokenizer="subwords", unknown_ids=7)
     with_vectors = made(vectors="glove.txt").options
     assert not with_vectors.model["train_embedding"] and with_vectors.data["unknown_ids"] == 1

@@ -93,10 +93,10 @@ class VocabularyTask(Task):
         preset = self.presets[self.preset].for_model(self.model).data
         for name, (usual, what) in of_words.items():
             if data[name] not in (usual, preset[name]) and data["tokenizer"] == "subwords":
+                of_these = ", ".join(one for one in self.tokenizers if one != "subwords")
                 raise UserError(
-                    f"data.{name} is {data[name]!r}: "
-                    f"{what} need a tokenizer of words: set data.tokenizer to another than "
-                    f"'subwords', or leave data.{name} at {usual!r}"
+                    f"data.{name} is {data[name]!r}: {what} need a tokenizer of words: set "
+                    f"data.tokenizer to one of {of_these}, or leave data.{name} at {usual!r}"
                 )
         self._classes: tuple[str, ...] = ()
         self._classes_file = _CLASSES
