@@ -122,7 +122,7 @@ def swap_attention(
     _build_alike(model, copy)
     pairs = list(_pairs(model, copy))
     kept = [one for layer in _layers(copy) for one in _kept(layer, swap)]
-    if not any(_differ(pair) or _heads(pair[0]) is not _heads(pair[1]) for pair in pairs):
+    if not any(_differ(pair) or _hooked(pair[0]) is not _hooked(pair[1]) for pair in pairs):
         inside = [one for layer in found for one in layer._flatten_layers()]
         same = [one.name for one in inside if attention_class(one) is ATTENTIONS[attention]]
         if same:
@@ -218,7 +218,7 @@ def _inside(layer: keras.Layer) -> list[keras.Layer]:
     return [one for one in inside if one is not heads]
 
 
-def _heads(layer: keras.Layer) -> type[Any] | None:
+def _hooked(layer: keras.Layer) -> type[Any] | None:
     """Return the class of attention that replaces the method of a layer, if any does."""
     return attention_class(layer) if isinstance(layer, HookedLayer) else None
 
@@ -226,7 +226,7 @@ def _heads(layer: keras.Layer) -> type[Any] | None:
 def _inside_both(source: Any, target: Any) -> list[tuple[keras.Layer, keras.Layer]]:
     """Return the direct sublayers of a layer, each with its copy."""
     inside = list(zip(_inside(source), _inside(target), strict=True))
-    if _heads(source) is not None and _heads(source) is _heads(target):
+    if _hooked(source) is not None and _hooked(source) is _hooked(target):
         inside.append((source.heads, target.heads))
     return inside
 

@@ -44,7 +44,7 @@ class AttentionFigures:
         return {"matrices": counts, "scalars": scalars}
 
     def _count(self, inputs: Any, finished: tuple[bool, ...]) -> dict[str, Any]:
-        """Count with layers whose blends have ended or not, for each of which a graph is made."""
+        """Count the entries of each matrix; `finished` says which blends have ended."""
         _, maps = probe(self._model, inputs)
         counts: dict[str, Any] = {}
         for one in maps:

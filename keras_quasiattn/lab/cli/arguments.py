@@ -234,8 +234,8 @@ def makes_task(
                         f"{option} {str(path)!r}: the path must not have a comma, because a run "
                         "names its two files as SOURCE,TARGET: rename the file or link to it"
                     )
-            if task != "translate" and described.own_data is not None:
-                reads = f"task {task} reads no pair of files: give --data FILE"
+            if described.own_data is not None and "--source" not in described.own_files:
+                reads = f"task {task} reads no pair of files: give {described.own_files}"
                 raise UserError(f"--source {str(source)!r} --target {str(target)!r}: {reads}")
             data = f"{source},{target}"  # as the data options take two files
         files = {"train": data, **{split: others.pop(split) for split in ("validation", "test")}}
@@ -307,15 +307,15 @@ def _own_data_preset(
     task: str, preset: str | None, own: dict[str, str], settings: dict[str, Any], given: str
 ) -> str:
     """Return the preset for the user's own files, by data option; errors name what was `given`."""
-    own_data = tasks.describe(task).own_data
-    if own_data is None:
+    described = tasks.describe(task)
+    if described.own_data is None:
         raise UserError(f"{given}: task {task} generates its own data and accepts no file")
-    needed, training = own_data
+    needed, training = described.own_data
     if preset not in (None, needed):
         raise UserError(f"{given} needs the preset {needed!r}, not {preset!r}")
     if training not in own and training not in settings:
-        files = "--source FILE --target FILE" if task == "translate" else "--data FILE"
-        raise UserError(f"{given} is of no use without a file to train on: add {files}")
+        missing = f"is of no use without a file to train on: add {described.own_files}"
+        raise UserError(f"{given} {missing}")
     return needed
 
 

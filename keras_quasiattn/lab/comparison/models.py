@@ -21,7 +21,7 @@ _INFINITE = "the metric is NaN or infinite: the training diverged, or the data h
 _TIMED = 8  # calls to time
 _DEFAULT_BATCH = 32
 _SMALLEST = ("loss", "error", "perplexity", "crossentropy", "divergence")
-_ROUNDING = 1e-3  # most that an accuracy differs by in `predict` and `evaluate`, in 16 bits, say
+_ROUNDING = 1e-3  # between the accuracies of `predict` and `evaluate`, as in 16 bits
 _ACCURACY = ("accuracy", "acc")  # Keras chooses an accuracy for these
 Metric = str | Callable[[Any, Any], Any]
 
@@ -66,9 +66,9 @@ def compare(
         metric: a function of (y_true, y_pred) that scores single examples, such as
             `keras.metrics.sparse_categorical_accuracy` or `keras.losses.mean_squared_error`; or the
             name of a value that the compiled model's `evaluate` returns, such as "auc". Defaults to
-            "accuracy" or "acc" if the model is compiled with it, otherwise to "loss". A
-            name leaves out positions that the output's mask hides, and weights examples, as
-            `evaluate` does; a function counts all alike.
+            "accuracy" or "acc" if the model is compiled with it, otherwise to "loss".
+            `evaluate` leaves out positions that the output's mask hides, and weights the examples;
+            a function counts all alike.
         larger_is_better: whether larger values are better. Defaults to False for a loss of Keras,
             for a compiled metric that Keras takes for an error, such as "mae", and for any name
             that contains "loss", "error", "crossentropy", "divergence" or "perplexity"; otherwise

@@ -34,7 +34,7 @@ def available() -> tuple[str, ...]:
 
 
 def describe(name: str) -> "Entry | type[Task]":
-    """Return the `summary`, `models`, `presets` and `own_data` of a task, without importing Keras.
+    """Return the `summary`, `models`, `presets`, … of a task, without importing Keras.
 
     Raises:
         UserError: there is no such task; the message lists the known names.

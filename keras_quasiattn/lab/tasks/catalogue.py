@@ -33,6 +33,7 @@ class Entry:
     models: tuple[str, ...]
     presets: Mapping[str, Preset]
     own_data: tuple[str, str] | None = ("own", "data.train")
+    own_files: str = "--data FILE"
     shows_tokens: bool = False
 
 
@@ -80,6 +81,7 @@ CATALOGUE: Mapping[str, Entry] = {
         "a sentence to its translation: published corpora, or two files of your own",
         sequence_presets.MODELS,
         sequence_presets.PRESETS,
+        own_files="--source FILE --target FILE",
     ),
 }
 

@@ -129,6 +129,7 @@ class Task(abc.ABC):
             defaults.
         own_data: the preset for a user's own files, and its option that names the training file;
             None for a task that generates its data.
+        own_files: the command line's options that name the user's files to train on.
         weighted_metrics: whether the metrics take the weights of the validation examples; the loss
             always does.
         has_classes: whether the training examples have classes, which can be weighted.
@@ -156,6 +157,7 @@ class Task(abc.ABC):
     presets: ClassVar[Mapping[str, Preset]]
     attention_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     own_data: ClassVar[tuple[str, str] | None] = None
+    own_files: ClassVar[str] = "--data FILE"
     weighted_metrics: ClassVar[bool] = False
     has_classes: ClassVar[bool] = False
     counts_tokens: ClassVar[bool] = False
@@ -170,6 +172,7 @@ class Task(abc.ABC):
         if entry := CATALOGUE.get(cls.__dict__.get("name", "")):
             cls.summary, cls.models, cls.presets = entry.summary, entry.models, entry.presets
             cls.own_data = entry.own_data
+            cls.own_files = entry.own_files
 
     def __init__(
         self,
