@@ -26,6 +26,7 @@ def start_attention_cache(
         attention: a built layer with the call arguments of `keras.layers.MultiHeadAttention`.
         queries: (B, L, D), with one position for each future query; only its shape matters.
         values: None for self-attention; else (B, S, E), what every query attends to.
+            Defaults to None.
     """
     if _has_plain_projections(attention):
         return _projected(attention, queries if values is None else values)

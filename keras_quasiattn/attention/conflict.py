@@ -55,9 +55,9 @@ def conflict_attention(
         v: (..., S, D), already projected.
         score_kernel: (D,), W_s, of any sign.
         values: (..., S, V).
-        mask_v: boolean (or 0/1 integer) (..., S), True = real.
+        mask_v: boolean (or 0/1 integer) (..., S), True = real. Defaults to None.
         difference: "absolute" (the default), "signed" (as the paper prints it) or "squared".
-        return_scores: also return w.
+        return_scores: also return w. Defaults to False.
 
     Returns:
         output (..., T, V) in the dtype of `values`, or (output, w) with w (..., T, S).
@@ -120,16 +120,19 @@ def multi_head_conflict_attention(
         score_kernels: (D, C), W_s of each conflict head; C ≤ N. With (D,) there is one conflict
             head, and no tensor has an axis N.
         mask: boolean (or 0/1 integer) that broadcasts to (..., N, T, S); True = attend.
+            Defaults to None.
         scale: factor of the dot products, usually 1/√D; W_s scales the conflict heads instead.
             Defaults to 1.
         difference: as in `ops.conflict_attention`.
-        is_causal: query i attends to keys 0 … i only.
+        is_causal: query i attends to keys 0 … i only. Defaults to False.
         dropout: fraction of the weights set to 0; the rest are divided by 1 − `dropout`. Defaults
             to 0.
         dropout_seed: two integers from `keras.random.SeedGenerator.next()`; needed for dropout.
+            Defaults to None.
         bias: floats that broadcast to (..., N, T, S), added to the scores; None = no bias.
             −∞ hides the pair, as the mask does. What it holds at a masked pair does not matter.
-        return_scores: also return the weights, before dropout.
+            Defaults to None.
+        return_scores: also return the weights, before dropout. Defaults to False.
 
     Returns:
         output (..., N, T, V) in the dtype of `value`, or (output, weights) with weights

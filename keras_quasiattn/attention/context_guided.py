@@ -51,6 +51,7 @@ def context_guided_attention(
         key: (..., S, D).
         value: (..., S, V).
         mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
+            Defaults to None.
         query_context: C_Q, (..., T, C).
         key_context: C_K, (..., S, C).
         query_gate: λ_Q, numbers in [0, 1], (..., T).

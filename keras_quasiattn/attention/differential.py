@@ -50,12 +50,13 @@ def differential_attention(
         key: (..., S, D).
         value: (..., S, V).
         mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
+            Defaults to None.
         subtracted: λ, a number or a tensor that broadcasts to (..., T, 1).
         output_scale: if given, each output vector is divided by its root mean square, and
-            multiplied by this number.
+            multiplied by this number. Defaults to None.
         bias: floats that broadcast to (..., T, S), added to both products; None = no bias.
-            −∞ hides the pair, as the mask does.
-        return_scores: also return W, before dropout.
+            −∞ hides the pair, as the mask does. Defaults to None.
+        return_scores: also return W, before dropout. Defaults to False.
         **options: `is_causal`, `dropout` and `dropout_seed`, as for `ops.softmax_attention`.
 
     Returns:

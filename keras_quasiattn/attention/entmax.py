@@ -40,11 +40,12 @@ def entmax(
     Args:
         scores: z, (..., S).
         mask: boolean (or 0/1 integer) that broadcasts to (..., S); True = visible.
+            Defaults to None.
         alpha: α: 1 (softmax), a number of at least 1.01, or a tensor that broadcasts to (..., 1),
             in which lower values count as 1.01. For α above 2, and for tensors, finding τ takes
             several times as many steps. Defaults to 1.5.
         up_to_two: whether no value of a tensor is above 2, which saves these steps. Higher values
-            then count as 2.
+            then count as 2. Defaults to False.
 
     Returns:
         p (..., S), float64 if `scores` is, otherwise float32.
@@ -100,8 +101,9 @@ def entmax_attention(
         key: (..., S, D).
         value: (..., S, V).
         mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
-        alpha: as for `ops.entmax`; a tensor broadcasts to (..., T, 1).
-        up_to_two: as for `ops.entmax`.
+            Defaults to None.
+        alpha: as for `ops.entmax`; a tensor broadcasts to (..., T, 1). Defaults to 1.5.
+        up_to_two: as for `ops.entmax`. Defaults to False.
         **options: as for `ops.softmax_attention`, from `scale` on.
 
     Returns:

@@ -38,6 +38,7 @@ def forgetting_attention(
         key: (..., S, D).
         value: (..., S, V).
         mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
+            Defaults to None.
         log_forget: log f, the logarithms of the gates in (0, 1], (..., S).
         **options: as for `ops.softmax_attention`, from `scale` on.
 

@@ -100,7 +100,7 @@ def gated_softmax(scores: Tensor, gates: Tensor, mask: Tensor | None = None) -> 
     Args:
         scores: (..., T), e.
         gates: (..., T) in [0, 1], soft or binary, or boolean; broadcasts against `scores`.
-        mask: boolean (or 0/1 integer) that broadcasts to (..., T); True = attend.
+        mask: boolean (or 0/1 integer) that broadcasts to (..., T); True = attend. Defaults to None.
 
     Returns:
         weights (..., T), float64 if both inputs are, otherwise float32.
@@ -144,6 +144,7 @@ def hard_gates(
         threshold: a number, or a tensor (..., T) of uniform draws, for gates from Bernoulli(p).
             Defaults to 0.5.
         mask: boolean (or 0/1 integer) that broadcasts against `probability`; True = valid.
+            Defaults to None.
 
     Returns:
         boolean gates, in the shape to which `probability` and `mask` broadcast.

@@ -80,16 +80,18 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
         output_shape: features of the output. Defaults to the features of the query.
         attention_axes: axes to attend over. Defaults to all axes between batch and features.
         sliding_window: if set, a query sees only keys at most `sliding_window - 1` positions away.
+            Defaults to None: all keys.
         flash_attention: None or False; there is no flash kernel.
         kernel_initializer: initializer of the projection kernels. Defaults to "glorot_uniform".
         bias_initializer: initializer of the projection biases. Defaults to "zeros".
-        kernel_regularizer: regularizer of the projection kernels.
-        bias_regularizer: regularizer of the projection biases.
-        activity_regularizer: regularizer of the projections' outputs.
-        kernel_constraint: constraint on the projection kernels.
-        bias_constraint: constraint on the projection biases.
+        kernel_regularizer: regularizer of the projection kernels. Defaults to None.
+        bias_regularizer: regularizer of the projection biases. Defaults to None.
+        activity_regularizer: regularizer of the projections' outputs. Defaults to None.
+        kernel_constraint: constraint on the projection kernels. Defaults to None.
+        bias_constraint: constraint on the projection biases. Defaults to None.
         use_gate: whether to multiply the heads' output by a sigmoid projection of the query.
-        seed: seed of the dropout.
+            Defaults to False.
+        seed: seed of the dropout. Defaults to None: a random one.
         num_key_value_heads: number of key and value heads G, which divides N; each serves N / G
             query heads, the first one the first N / G and so on. Their projections and caches have
             G heads. Defaults to N.

@@ -39,6 +39,7 @@ def null_softmax_attention(
         key: (..., S, D).
         value: (..., S, V).
         mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
+            Defaults to None.
         null_score: b, a number or a tensor that broadcasts to (..., T, 1). Defaults to 0.
         **options: as for `ops.softmax_attention`, from `scale` on.
 

@@ -28,6 +28,7 @@ def relu_attention(
         key: (..., S, D).
         value: (..., S, V).
         mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
+            Defaults to None.
         **options: as for `ops.softmax_attention`, from `scale` on.
 
     Returns:

@@ -37,7 +37,8 @@ def sigmoid_attention(
         key: (..., S, D).
         value: (..., S, V).
         mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
-        score_bias: b, or None for −log n.
+            Defaults to None.
+        score_bias: b, or None for −log n. Defaults to None.
         **options: as for `ops.softmax_attention`, from `scale` on.
 
     Returns:

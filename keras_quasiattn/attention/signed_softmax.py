@@ -29,6 +29,7 @@ def signed_softmax_attention(
         key: (..., S, D).
         value: (..., S, V).
         mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
+            Defaults to None.
         **options: as for `ops.softmax_attention`, from `scale` on.
 
     Returns:

@@ -52,15 +52,18 @@ def softmax_attention(
         key: (..., S, D).
         value: (..., S, V).
         mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
+            Defaults to None.
         gates: numbers in [0, 1] that broadcast to (..., T, S); default: all open.
         scale: factor of the dot products, usually 1/√D. Defaults to 1.
-        is_causal: query i attends to keys 0 … i only.
+        is_causal: query i attends to keys 0 … i only. Defaults to False.
         dropout: fraction of the weights set to 0; the rest are divided by 1 − `dropout`. Defaults
             to 0.
         dropout_seed: two integers from `keras.random.SeedGenerator.next()`; needed for dropout.
+            Defaults to None.
         bias: floats that broadcast to (..., T, S), added to the scaled products; None = no bias.
             −∞ hides the pair, as the mask does. What it holds at a masked pair does not matter.
-        return_scores: also return A, before dropout.
+            Defaults to None.
+        return_scores: also return A, before dropout. Defaults to False.
 
     Returns:
         output (..., T, V) in the dtype of `value`, or (output, A) with A (..., T, S).
@@ -133,11 +136,11 @@ def alignment_pair(
     Args:
         a: (..., T, D), F(a) in the paper.
         b: (..., S, D), F(b).
-        mask_a: boolean (or 0/1 integer) (..., T), True = real.
-        mask_b: boolean (or 0/1 integer) (..., S), True = real.
+        mask_a: boolean (or 0/1 integer) (..., T), True = real. Defaults to None.
+        mask_b: boolean (or 0/1 integer) (..., S), True = real. Defaults to None.
         value_a: (..., T, V), what α pools; default: `a`.
         value_b: (..., S, V), what β pools; default: `b`.
-        return_scores: also return the weights of both softmaxes.
+        return_scores: also return the weights of both softmaxes. Defaults to False.
 
     Returns:
         (β, α) of shapes (..., T, V) and (..., S, V), or (β, α, W_β, W_α). Both weights are

@@ -40,6 +40,7 @@ def sparsemax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     Args:
         scores: z, (..., S).
         mask: boolean (or 0/1 integer) that broadcasts to (..., S); True = visible.
+            Defaults to None.
 
     Returns:
         p (..., S), float64 if `scores` is, otherwise float32.
@@ -72,6 +73,7 @@ def sparsemax_attention(
         key: (..., S, D).
         value: (..., S, V).
         mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
+            Defaults to None.
         **options: as for `ops.softmax_attention`, from `scale` on.
 
     Returns:

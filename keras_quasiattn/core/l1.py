@@ -60,7 +60,7 @@ def pairwise_l1(
     Args:
         x: (..., T, D).
         y: (..., S, D); leading dimensions broadcast against `x`.
-        weights: (D,), one factor per feature, of any sign.
+        weights: (D,), one factor per feature, of any sign. Defaults to None.
         implementation: "reference" makes a (..., T, S, D) tensor. "blockwise" computes one tile of
             keys at a time, forward and backward, in the memory of the inputs and the result. "auto"
             is "blockwise", or "reference" where JAX traces symbolic sizes; for many differences, it

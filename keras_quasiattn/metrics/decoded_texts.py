@@ -61,6 +61,13 @@ def normalized_answer(text: str) -> str:
 def answer_exact_match(prediction: str, reference: str) -> float:
     """Return 1 if both texts are equal after normalization, else 0.
 
+    Args:
+        prediction: the model's answer.
+        reference: the right answer.
+
+    Returns:
+        1.0 or 0.0.
+
     >>> answer_exact_match("the cat.", "Cat")
     1.0
     """
@@ -74,6 +81,13 @@ def answer_f1(prediction: str, reference: str) -> float:
     share of the reference's words that are in the prediction. A repeated word counts as often as it
     occurs in both texts. If one text has no words, such as "" for no answer, F1 is 1 if the other
     has none either, and 0 otherwise.
+
+    Args:
+        prediction: the model's answer.
+        reference: the right answer.
+
+    Returns:
+        A number in [0, 1].
 
     >>> answer_f1("a big cat", "the cat")
     0.6666666666666666

@@ -10,18 +10,7 @@ from keras_quasiattn.models.reader import best_spans
 
 
 class SpanMetric(Configured, keras.metrics.Mean):
-    """Mean over examples of a score, defined by subclasses, of the best span and the right one.
-
-    Args:
-        longest: maximum number of positions in a predicted span. Defaults to 16.
-        name: name of the metric in logs.
-        dtype: dtype of the result.
-
-    Call arguments:
-        y_true: integers (B, 3): the span's first and last token, and 1 if the example counts,
-            otherwise 0. There are no weights.
-        y_pred: logits (B, P, 2) of start and end.
-    """
+    """Mean over examples of a score, defined by subclasses, of the best span and the right one."""
 
     def __init__(self, longest: int = 16, name: str | None = None, dtype: Any = None) -> None:
         super().__init__(name=name, dtype=dtype)
@@ -44,6 +33,22 @@ class SpanMetric(Configured, keras.metrics.Mean):
 class SpanAccuracy(SpanMetric):
     """Share of examples whose predicted span equals the right one.
 
+    Args:
+        longest: maximum number of positions in a predicted span. Defaults to 16.
+        name: name of the metric in logs. Defaults to that of the class.
+        dtype: dtype of the result. Defaults to Keras' floats.
+
+    Call arguments:
+        y_true: integers (B, 3): the span's first and last token, and 1 if the example counts,
+            otherwise 0.
+        y_pred: logits (B, P, 2) of start and end.
+
+    Returns:
+        `result()` is a number in [0, 1].
+
+    Raises:
+        ValueError: `sample_weight` is given: spans have no weights.
+
     >>> metric = SpanAccuracy()
     >>> metric.update_state(np.array([[1, 1, 1]]), np.eye(3)[None, :, [1, 1]])
     >>> float(metric.result())
@@ -57,6 +62,22 @@ class SpanAccuracy(SpanMetric):
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class SpanF1(SpanMetric):
     """Mean F1 of the tokens in the predicted span and in the right one.
+
+    Args:
+        longest: maximum number of positions in a predicted span. Defaults to 16.
+        name: name of the metric in logs. Defaults to that of the class.
+        dtype: dtype of the result. Defaults to Keras' floats.
+
+    Call arguments:
+        y_true: integers (B, 3): the span's first and last token, and 1 if the example counts,
+            otherwise 0.
+        y_pred: logits (B, P, 2) of start and end.
+
+    Returns:
+        `result()` is a number in [0, 1].
+
+    Raises:
+        ValueError: `sample_weight` is given: spans have no weights.
 
     >>> metric = SpanF1()
     >>> metric.update_state(np.array([[1, 2, 1]]), np.eye(3)[None, :, [1, 1]])

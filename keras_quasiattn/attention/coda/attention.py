@@ -85,7 +85,8 @@ def coda_attention(
         query: (..., T, D).
         key: (..., S, D).
         value: (..., S, V).
-        mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
+        mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend. Defaults to
+            None: all pairs.
         alpha: factor of the similarity: a number, or a tensor that broadcasts to (..., T, S).
             Defaults to 1.
         beta: factor of the distance, like `alpha`. Defaults to 1.
@@ -94,20 +95,22 @@ def coda_attention(
         gate_range: "scaled" doubles a sigmoid gate (eq. 5) and leaves other gates as they are;
             "centered" subtracts the mean of N (eq. 4); "raw" is eq. 3 unchanged. Defaults to
             "scaled".
-        center_similarity: subtract the mean of E (eq. 6).
+        center_similarity: subtract the mean of E (eq. 6). Defaults to False.
         center_per_query: take means over the keys of each query instead of over all pairs. Set it
             where queries must not see each other, as in a decoder's attention to its encoder.
-        is_causal: query i attends to keys 0 … i only; means are then per query.
+            Defaults to False.
+        is_causal: query i attends to keys 0 … i only; means are then per query. Defaults to False.
         dropout: fraction of the weights set to 0; the rest are divided by 1 − `dropout`. Defaults
             to 0.
         dropout_seed: two integers from `keras.random.SeedGenerator.next()`; needed for dropout.
+            Defaults to None.
         bias: floats that broadcast to (..., T, S), added to E before its mean is taken; None = no
             bias. −∞ hides the pair, as the mask does. A finite bias moves the sign and strength of
             a weight: a large negative one makes tanh(E) −1, so the key is subtracted, not ignored;
             below −1e4 it is an error (not checked in graphs). N is unchanged, and the gate still
-            deletes. What the bias holds at a masked pair does not matter.
+            deletes. What the bias holds at a masked pair does not matter. Defaults to None.
         return_scores: also return M, before dropout; takes T·S memory per head with any
-            implementation.
+            implementation. Defaults to False.
         implementation: "reference" computes M at once and makes a (..., T, S, D) tensor.
             "blockwise" computes M tile by tile, forward and backward, in memory linear in T and S.
             "compiled" does the same in compiled CPU loops, with the `compiled` extra, or on PyTorch
@@ -199,8 +202,8 @@ def coda_pair(
     Args:
         a: (..., T, D), F_E(A) in the paper.
         b: (..., S, D), F_E(B).
-        mask_a: boolean (or 0/1 integer) (..., T), True = real.
-        mask_b: boolean (or 0/1 integer) (..., S), True = real.
+        mask_a: boolean (or 0/1 integer) (..., T), True = real. Defaults to None.
+        mask_b: boolean (or 0/1 integer) (..., S), True = real. Defaults to None.
         distance_a: (..., T, D'), F_N(A), what the distance compares; default: `a`.
         distance_b: (..., S, D'), F_N(B); default: `b`.
         value_a: (..., T, V), what b' pools; default: `a`.
@@ -208,13 +211,13 @@ def coda_pair(
         alpha: factor of the similarity: a number, or a tensor that broadcasts to (..., T, S).
             Defaults to 1.
         beta: factor of the distance, like `alpha`. Defaults to 1.
-        similarity: as in `coda_attention`.
-        gate: as in `coda_attention`.
-        gate_range: as in `coda_attention`.
-        center_similarity: as in `coda_attention`.
-        return_scores: also return M.
-        implementation: as in `coda_attention`.
-        training: as in `coda_attention`.
+        similarity: as in `coda_attention`. Defaults to 'tanh'.
+        gate: as in `coda_attention`. Defaults to 'sigmoid'.
+        gate_range: as in `coda_attention`. Defaults to 'scaled'.
+        center_similarity: as in `coda_attention`. Defaults to False.
+        return_scores: also return M. Defaults to False.
+        implementation: as in `coda_attention`. Defaults to 'auto'.
+        training: as in `coda_attention`. Defaults to None.
 
     Returns:
         (a', b') of shapes (..., T, V) and (..., S, V), or (a', b', M) with M (..., T, S).

@@ -182,14 +182,21 @@ _OPTIONS = (
         "--test", type=PATH, help="Measure on this file of your own, in `evaluate` and `compare`."
     ),
     COLUMNS,
-    click.option("--source", type=PATH, help="Train on this file of input texts, one per line ..."),
     click.option(
-        "--target", type=PATH, help="... and this file of the right outputs, line by line."
+        "--source",
+        type=PATH,
+        help="Train on this file of input texts, one per line; with --target.",
+    ),
+    click.option(
+        "--target",
+        type=PATH,
+        help="File of the right outputs; line n is that of line n of --source.",
     ),
     click.option(
         "--vectors",
         type=PATH,
-        help="Word vectors for models that read words: GloVe's text form, or an .npz.",
+        help="Word vectors for models that read words: GloVe's text form, or an .npz of `words` "
+        "and `vectors`.",
     ),
     click.option(
         "--encoder",

@@ -207,8 +207,8 @@ def _say(folder: "RunFolder") -> None:
     shell_complete=names(METHODS),
     help="random, bayesian or hyperband.",
 )
-@click.option("--trials", default=10, help="Number of trials; Hyperband has its own.")
-@click.option("--folds", default=1, help="Parts of a cross-validation.")
+@click.option("--trials", default=10, help="Number of trials; hyperband sets its own.")
+@click.option("--folds", default=1, help="Folds of a cross-validation; 1: use the validation data.")
 @POLICY
 @QUIET
 @click.pass_obj
@@ -337,7 +337,7 @@ def _repeated(arguments: Sequence[str]) -> Iterator[str]:
     show_default=False,
     help="Attentions to compare with softmax, or `all`; default: coda and sigmoid.",
 )
-@click.option("--seeds", default=3, help="Seeds of each attention.")
+@click.option("--seeds", default=3, help="Number of seeds per attention.")
 @click.option(
     "--rates",
     type=float,

@@ -60,7 +60,12 @@ _WIDEST = 80  # characters in a cell
 @click.option(
     "--quantize", "mode", help="int8: round weights to 8 bits; report the metrics before and after."
 )
-@click.option("--limit", type=COUNT, default=1000, help="Validation examples for these metrics.")
+@click.option(
+    "--limit",
+    type=COUNT,
+    default=1000,
+    help="Number of validation examples that --quantize measures on.",
+)
 @click.option(
     "--compile",
     "compiled",
@@ -146,8 +151,14 @@ def serve_check(path: Path, repetitions: int) -> None:
     "--split",
     help="Split of the data to measure on and show texts from; default: validation, if present.",
 )
-@click.option("--limit", type=COUNT, default=1000, help="Examples of it to measure on.")
-@click.option("--results", type=FILE, help="Recorded results, for accuracy against density.")
+@click.option(
+    "--limit", type=COUNT, default=1000, help="Number of the split's examples to measure on."
+)
+@click.option(
+    "--results",
+    type=FILE,
+    help="JSON lines of `evaluate --record`: plot their accuracy against density.",
+)
 @DATA_DIR
 def report(runs: tuple[Path, ...], target: Path, **options: Any) -> None:
     """Write one HTML page about the models in folders RUNS: metrics, answers, weights and training.
@@ -322,7 +333,7 @@ def _tables(reached: "Reached") -> str:
     **OUTPUT_FILE,
     help="Write the wrong answers to this file of JSON lines, the most confident first.",
 )
-@click.option("--weights", is_flag=True, help="Give tokens and where the model looked, too.")
+@click.option("--weights", is_flag=True, help="Also give the tokens and the attention weights.")
 def predict(
     run: Path,
     inputs: tuple[str, ...],
