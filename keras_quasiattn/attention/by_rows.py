@@ -13,6 +13,7 @@ from keras import ops
 
 from keras_quasiattn.core.backend import map_tiles, on_accelerator
 from keras_quasiattn.core.masks import Mask, combine_masks
+from keras_quasiattn.core.tensors import compute_dtype
 from keras_quasiattn.core.tiling import at_least_one, pad_axis, tile_count
 
 Tensor = Any
@@ -89,11 +90,14 @@ def _tiled(
 
     weights = {f"learned {name}": x for name, x in learned.items() if hasattr(x, "dtype")}
     tiles = {"query": by_tile(query)}
-    shared = {"key": key, "value": value, **weights}
+    shared = {"key": key, "value": value}
     if has_rows(bias):
         tiles["bias"] = by_tile(bias)
     elif bias is not None:
         shared["bias"] = bias
+    # Tiles read them as they are, but add their gradients to these in at least float32.
+    dtypes = {name: x.dtype for name, x in shared.items()}
+    shared = {name: ops.cast(x, compute_dtype(x)) for name, x in shared.items()} | weights
     masks = by_tile(mask) if has_rows(mask) else mask
 
     def of_tile(index: Any, **given: Tensor) -> Tensor:
@@ -104,12 +108,18 @@ def _tiled(
             seen = ops.less_equal(ops.arange(source, dtype="int32"), position)
             visible = combine_masks(visible, seen)
         found = {name: given.get(f"learned {name}", x) for name, x in learned.items()}
-        own = {name: x for name, x in given.items() if name not in weights}
+        own = {
+            name: ops.cast(x, dtypes.get(name, x.dtype))
+            for name, x in given.items()
+            if name not in weights
+        }
         if options.get("dropout"):
             own["first_row"] = first
-        return attend(mask=visible, learned=found, **own, **options)  # (..., rows, V)
+        output = attend(mask=visible, learned=found, **own, **options)
+        return ops.cast(output, shared["value"].dtype)  # (..., rows, V)
 
     output = map_tiles(of_tile, count, tiles, shared)  # (count, ..., rows, V)
     output = ops.moveaxis(output, 0, -3)  # (..., count, rows, V)
     *leading, _, _, last = ops.shape(output)
+    output = ops.cast(output, value.dtype)
     return ops.reshape(output, (*leading, count * rows, last))[..., :length, :]

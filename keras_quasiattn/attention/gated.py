@@ -211,6 +211,8 @@ class GateOptions:
 
 
 _is_counting: ContextVar[bool] = ContextVar("gates_are_counted", default=True)
+# Part of a training call that one draw of gates is.
+_part: ContextVar[float] = ContextVar("part_of_a_call", default=1.0)
 
 
 def gates_uncounted() -> contextlib.AbstractContextManager[None]:
@@ -282,7 +284,7 @@ class Gates(QuantizedParts, keras.layers.Layer):
         noise = gumbel_noise(self.seed_generator.next(), ops.shape(logits))  # (..., S, 2)
         gates = gumbel_gate_of_logits(logits, noise, self.current_temperature())  # (..., S)
         if self.options.final_temperature is not None:
-            self.steps.assign_add(1.0)
+            self.steps.assign_add(_part.get())
         return gates
 
     def current_temperature(self) -> float | Tensor:
@@ -290,7 +292,8 @@ class Gates(QuantizedParts, keras.layers.Layer):
         start, end = self.options.temperature, self.options.final_temperature
         if end is None:
             return start
-        share = ops.minimum(ops.convert_to_tensor(self.steps) / self.options.annealing_steps, 1.0)
+        calls = ops.floor(ops.convert_to_tensor(self.steps))
+        share = ops.minimum(calls / self.options.annealing_steps, 1.0)
         return start * ops.exp(share * math.log(end / start))
 
     def _hard(self, logits: Tensor, mask: Mask) -> Tensor:
@@ -355,6 +358,11 @@ class Gated(GateOptions, ScoreAttention):
         layer.gate_bias = layer.add_weight(shape, "zeros", autocast=False, name="gate_bias")
         self.gates.build(None)
         return {"kernel": layer.gate_kernel, "bias": layer.gate_bias}
+
+    def pair(self, *args: Any, **options: Any) -> Any:
+        """Attend in both directions at the same temperature, as one training call."""
+        with holding(_part, 0.5):
+            return super().pair(*args, **options)
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, **options: Any) -> Any:
         """Draw the gates, and attend to the keys whose gates are open."""

@@ -197,7 +197,6 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
             num_heads,
             key_dim,
             value_dim=value_dim,
-            dropout=check_rate(dropout, "dropout"),
             use_bias=use_bias,
             output_shape=output_shape,
             attention_axes=tuple(attention_axes)  # a tuple is loaded from a file as a list
@@ -208,6 +207,8 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
             **of_projections,
             **kwargs,
         )
+        # Keras' constructor refuses it where flash attention is enabled, which has no effect here.
+        self._dropout = check_rate(dropout, "dropout")
         self.sliding_window, self.use_gate = sliding_window, use_gate
         self.num_key_value_heads, self.rotary_base = num_key_value_heads, rotary_base
         self._requested_flash_attention = flash_attention
@@ -310,6 +311,9 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
         letters = string.ascii_lowercase
         kept = len(shape) - inputs
         outputs = letters[len(shape) : len(shape) + len(sizes)]
+        given = self._projection_arguments
+        # One object would draw the same numbers for all projections.
+        bias = clone_initializer(keras.initializers.get(given["bias_initializer"]))
         dense = keras.layers.EinsumDense(
             f"{letters[: len(shape)]},{letters[kept : len(shape)]}{outputs}"
             f"->{letters[:kept]}{outputs}",
@@ -319,10 +323,12 @@ class MultiHeadQuasiAttention(ShowsOptions, QuantizedParts, keras.layers.MultiHe
             kernel_initializer=ProjectionInitializer(
                 clone_initializer(self._kernel_initializer), inputs
             ),
-            **self._projection_arguments,
+            **{**given, "bias_initializer": bias, "activity_regularizer": None},
             dtype=self.dtype_policy,
             name=name,
         )
+        # See `projected`.
+        dense.example_regularizer = keras.regularizers.get(given["activity_regularizer"])
         dense.build(shape)
         # Without this, Keras would warn that the projection drops the mask. The attention layer
         # clears padding and sets the mask of its output itself.
@@ -851,7 +857,8 @@ def projected(dense: keras.layers.EinsumDense, x: Tensor) -> Tensor:
     examples one by one. On TensorFlow `keras.ops.add` (3.15.1) treats an operand with one long axis
     as a bias of axis 1 if the lengths match: with T = N, a bias (N, 1) was added along T. So x is
     padded by one position, which is cut off afterwards. If there are no positions,
-    `keras.ops.einsum` turns 0 examples into 1; the final reshape undoes that.
+    `keras.ops.einsum` turns 0 examples into 1; the final reshape undoes that. Keras divides the
+    loss of an activity regularizer by the number of examples, so it is added here.
     """
     inputs, outputs = dense.equation.replace(",", "->").split("->")[::2]
     count = sum(axis in outputs for axis in inputs)  # of axes of examples and positions
@@ -863,6 +870,10 @@ def projected(dense: keras.layers.EinsumDense, x: Tensor) -> Tensor:
         result = dense(x)
     else:
         result = dense(ops.pad(x, [(0, 0), (0, 1)] + [(0, 0)] * (len(x.shape) - 2)))[:, :-1]
+    regularizer = getattr(dense, "example_regularizer", None)
+    if regularizer is not None:
+        loss = regularizer(result)
+        dense.add_loss(ops.divide_no_nan(loss, ops.cast(leading[0], loss.dtype)))
     return ops.reshape(result, (*leading, *ops.shape(result)[count:]))
 
 

@@ -471,11 +471,13 @@ class GatedAttention(ShowsOptions, AttentionPooling):
     def get_config(self) -> dict[str, Any]:
         """Return every constructor argument."""
         convolution = keras.saving.serialize_keras_object(self.convolution)
-        if convolution:
-            # Otherwise Keras would build it before this layer and leave this layer's name out of
-            # its path.
-            convolution.pop("build_config", None)
-        return {**super().get_config(), "convolution": convolution}
+        config = {**super().get_config(), "convolution": convolution}
+        for part in (convolution, config["network"]):
+            if isinstance(part, dict):
+                # Otherwise Keras would build the part before this layer and leave this layer's
+                # name out of its path.
+                part.pop("build_config", None)
+        return config
 
 
 def _check_convolution(convolution: Any) -> keras.layers.Conv1D:

@@ -7,6 +7,7 @@ from tools import only_on, run_with_gradients, to_numpy
 
 from keras_quasiattn.attention import ATTENTIONS, by_rows
 from keras_quasiattn.attention.base import for_any_length
+from keras_quasiattn.attention.softmax import Softmax
 
 NAMES = sorted(ATTENTIONS.keys() - {"coda"})  # CoDA has its own tiles
 RANDOM = np.random.default_rng(0)
@@ -140,3 +141,17 @@ def test_one_row_for_all_queries_in_a_graph_of_unknown_lengths_was_that_of_the_f
         return layer(query, value, training=True, **{name: pairs})
 
     np.testing.assert_allclose(run(QUERY, VALUE, given), expected, rtol=2e-4, atol=2e-5)
+
+
+def test_gradients_of_16_bits_were_summed_in_16_bits(monkeypatch):
+    monkeypatch.setattr(by_rows, "LARGE", 0)
+    monkeypatch.setattr(by_rows, "TILE", 4)  # a tile for each of 512 queries
+    arrays = [np.zeros((1, 1, n, 2), "float32") for n in (512, 4, 4)]
+
+    def run(query, key, value):
+        given = [keras.ops.cast(x, "bfloat16") for x in (query, key, value)]
+        attend = for_any_length(Softmax().attend, *given[:2], return_scores=False)
+        return [attend(*given, None, learned={})]
+
+    _, gradients = run_with_gradients(run, arrays, [np.ones((1, 1, 512, 2))])
+    np.testing.assert_array_equal(gradients[2], np.full((1, 1, 4, 2), 128.0))

@@ -7,6 +7,7 @@ from layer_case import randomize
 from tools import normal, reloaded, to_numpy
 
 from keras_quasiattn.layers import (
+    DecomposableAttention,
     GatedAttention,
     LocalAttention,
     SoftAttention,
@@ -323,3 +324,24 @@ def test_wrong_shapes_are_named():
             ValueError, match=r"`inputs` must have shape \(batch, length, width\).*\(3, 5\)"
         ):
             layer(np.ones((3, 5), "float32"))
+
+
+def test_a_call_over_two_sequences_counts_once_and_has_one_temperature():
+    options = {"temperature": 2.0, "final_temperature": 0.5, "annealing_steps": 4}
+    layer = DecomposableAttention(8, attention="gated", attention_options=options)
+    seen, drawn = [], layer.gates.current_temperature
+    layer.gates.current_temperature = lambda: seen.append(drawn()) or seen[-1]
+    for _ in range(2):
+        layer([normal(B, T, D), normal(B, T, D)], training=True)
+    expected = 2 * 0.25 ** (np.array([0, 0, 1, 1]) / 4)
+    np.testing.assert_allclose(arrays(seen), expected, rtol=1e-6)
+
+
+def test_the_path_of_an_own_network_is_the_same_after_loading(tmp_path):
+    x = keras.Input((None, D))
+    network = keras.layers.Dense(1, name="mine")
+    model = keras.Model(x, GatedAttention(network)(x))
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    paths = [[weight.path for weight in one.weights] for one in (model, loaded)]
+    assert paths[0] == paths[1] and any("/mine/kernel" in path for path in paths[0])

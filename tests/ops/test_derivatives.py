@@ -8,6 +8,7 @@ from tools import CODA_IMPLEMENTATIONS, normals, only_on, to_numpy
 from keras_quasiattn import ops
 from keras_quasiattn.attention import sparsemax
 from keras_quasiattn.core import l1
+from keras_quasiattn.layers import MultiHeadCoDA
 from keras_quasiattn.models import SequenceCrossentropy
 
 BACKEND = keras.backend.backend()
@@ -247,3 +248,32 @@ def test_a_captured_mask_or_id_left_jax_without_gradients_of_compiled_functions(
         right = jax.grad(total)(x)
         for one in (jax.jit(total), jax.checkpoint(total), scanned):
             np.testing.assert_allclose(jax.grad(one)(x), right, rtol=1e-9)
+
+
+@only_on("tensorflow", "of TensorFlow")
+@pytest.mark.skipif("compiled" not in CODA_IMPLEMENTATIONS, reason="needs the extra `compiled`")
+@pytest.mark.parametrize("masked", [False, True])
+def test_second_derivatives_of_loops_in_a_graph_of_unknown_sizes(masked):
+    import tensorflow as tf
+
+    layers = [MultiHeadCoDA(2, 8, implementation=name) for name in ("compiled", "blockwise")]
+    for layer in layers:
+        layer.build((None, None, 6), (None, None, 6))
+        layer.set_weights(layers[0].get_weights())
+    x = np.random.default_rng(0).normal(size=(2, 70, 6)).astype("float32")
+    mask = np.arange(70) < [[70], [31]] if masked else np.ones((2, 70), bool)
+
+    def penalty(layer, x, mask):
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                given = {"value_mask": mask} if masked else {}
+                y = tf.reduce_sum(layer(x, x, training=True, **given) ** 2)
+            slopes = tf.reduce_sum(inner.gradient(y, x) ** 2)
+        return outer.gradient(slopes, x)
+
+    specs = [tf.TensorSpec((None, None, 6)), tf.TensorSpec((None, None), tf.bool)]
+    found = tf.function(lambda *given: penalty(layers[0], *given), input_signature=specs)(x, mask)
+    expected = penalty(layers[1], tf.constant(x), tf.constant(mask))
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)

@@ -76,8 +76,8 @@ class CodaCall(Call):
         given = named(self, tensors)
         if self.compares_same:
             given |= {f"distance_{name}": given[name] for name in ("query", "key")}
-        batch, target, _ = given["beta"].shape
-        source = given["value"].shape[1]
+        batch, target, _ = ops.shape(given["beta"])
+        source = ops.shape(given["value"])[1]
         keys, full = given.get("key_mask"), given.get("full_mask")
         masks = TileMasks(
             (batch,),

@@ -106,20 +106,22 @@ class Problem:
         """Run a kernel with a program for every `own_size` positions of the side `own`."""
         other = "key" if own == "query" else "query"
         lengths = [self.features[name].shape[2] for name in (own, other)]
-        kernel[(lengths[0] // self.own_size * self.batch,)](
-            *(of[name] for of in (self.sides, self.features, self.masks) for name in (own, other)),
-            self.factors,
-            self.full_mask,
-            self.full_index,
-            self.dropout_keys,
-            *tensors,
-            *lengths,
-            *(self.mask_strides[name] for name in (own, other)),
-            *self.numbers,
-            own_is_query=own == "query",
-            **self.options,
-            **options,
-        )
+        given = (self.sides, self.features, self.masks)
+        with torch.cuda.device_of(self.factors):  # Triton launches on the current GPU
+            kernel[(lengths[0] // self.own_size * self.batch,)](
+                *(of[name] for of in given for name in (own, other)),
+                self.factors,
+                self.full_mask,
+                self.full_index,
+                self.dropout_keys,
+                *tensors,
+                *lengths,
+                *(self.mask_strides[name] for name in (own, other)),
+                *self.numbers,
+                own_is_query=own == "query",
+                **self.options,
+                **options,
+            )
 
     def sums(self, own: str, values: Tensor) -> Tensor:
         """Return M · values for each query, or Mᵀ · values for each key."""
