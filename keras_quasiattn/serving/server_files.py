@@ -72,7 +72,28 @@ def read_models(target: Path) -> Any:
             raise UserError(
                 f"{file} is not a valid ModelServerConfig ({error}): fix or delete it"
             ) from error
+        if config.WhichOneof("config") == "custom_model_config":
+            raise UserError(
+                f"{file} has a custom_model_config: delete that or the file, because models are "
+                "listed in a model_config_list"
+            )
     return config
+
+
+def _with_last(file: Path, config: Any) -> str:
+    """Return a file's text with the last model of `config` added, and people's comments kept."""
+    from google.protobuf import text_format
+
+    whole = text_format.MessageToString(config)
+    if not file.is_file():
+        return whole
+    before, brace, after = file.read_text(encoding="utf-8").rpartition("}")
+    entry = text_format.MessageToString(config.model_config_list.config[-1], indent=4)
+    text = f"{before.rstrip()}\n  config {{\n{entry}  }}\n{brace}{after}"
+    try:  # the last brace may be another one
+        return text if text_format.Parse(text, type(config)()) == config else whole
+    except text_format.ParseError:
+        return whole
 
 
 def add_model(target: Path, name: str) -> None:
@@ -80,15 +101,13 @@ def add_model(target: Path, name: str) -> None:
 
     A model that is already listed keeps all its settings.
     """
-    from google.protobuf import text_format
-
     try:
         with locked(target / LOCK):
             config = read_models(target)
             models = config.model_config_list.config
             if name not in [model.name for model in models]:
                 models.add(name=name, base_path=f"{MOUNT}/{name}", model_platform="tensorflow")
-                write(target / MODELS, text_format.MessageToString(config))
+                write(target / MODELS, _with_last(target / MODELS, config))
             if not (target / BATCHING).exists():
                 write(target / BATCHING, _BATCHING)
     except OSError as error:

@@ -19,7 +19,8 @@ from keras_quasiattn.serving.session_program import packed, unpacked
 # Bytes that a check may use for TensorFlow and a batch of 64, and per copy of the model.
 _MEMORY: Final = 8 * 2**30
 _COPIES: Final = 4
-# -I isolates it from the current folder, PYTHONPATH and the user's packages.
+# -I isolates it from the current folder, and from PYTHONPATH and the user's packages but for those
+# that hold NumPy and TensorFlow.
 _COMMAND = (sys.executable, "-I", str(Path(__file__).with_name("session_program.py")))
 
 # Inputs by tensor name, strings as object arrays of bytes, and the names of output tensors.
@@ -30,6 +31,8 @@ def run_session(
     path: Path, requests: Sequence[Call], timed: Sequence[tuple[Call, int]], seconds: float = 900.0
 ) -> tuple[list[list[np.ndarray]], list[list[float]]]:
     """Return the answers to some requests, and the times of repeated calls in seconds.
+
+    Half of the `seconds` that the process may take are for the repetitions: slow calls get fewer.
 
     A SavedModel is a program. The process that runs it has the same permissions as this one, but
     limited time and memory, and cannot import Keras, tensorflow-text or this package.
@@ -43,12 +46,13 @@ def run_session(
         "memory": _MEMORY + _COPIES * size,
         "requests": [_sent(call) for call in requests],
         "timed": [(*_sent(call), repetitions) for call, repetitions in timed],
+        "seconds": seconds / 2 / max(1, len(timed)),  # to time each call
     }
     # Files, not pipes: the process cannot exceed their size limit and never waits for a reader.
     with tempfile.TemporaryFile() as reply, tempfile.TemporaryFile() as errors:
         try:
             ended = subprocess.run(
-                (*_COMMAND, str(reply.fileno())),
+                (*_COMMAND, str(reply.fileno()), *_packages()),
                 input=json.dumps(job).encode(),
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
@@ -74,6 +78,12 @@ def run_session(
         except Exception:  # the model may have written anything
             raise UserError(f"TensorFlow's process gave an unreadable answer for {path}") from None
     raise UserError(f"TensorFlow cannot run {path}: {said}")
+
+
+def _packages() -> set[str]:
+    """Return the folders of NumPy and TensorFlow, which may be where only the user has packages."""
+    found = map(importlib.util.find_spec, ("numpy", "tensorflow"))
+    return {str(Path(str(spec.origin)).parents[1]) for spec in found if spec}
 
 
 def _sent(call: Call) -> tuple[dict[str, str], Sequence[str]]:

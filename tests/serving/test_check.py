@@ -12,10 +12,10 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.serving import serve_check
-from keras_quasiattn.serving.check import stock_ops
-from keras_quasiattn.serving.session import run_session
-from keras_quasiattn.serving.session_program import packed, unpacked
+from keras_quasiattn.serving import serve_check, session
+from keras_quasiattn.serving.check import _request, stock_ops
+from keras_quasiattn.serving.session import _sent, run_session
+from keras_quasiattn.serving.session_program import _work, packed, unpacked
 from keras_quasiattn.serving.warm_up import RecordedRequest, read_warm_up, write_warm_up
 
 
@@ -269,3 +269,33 @@ def test_arrays_of_numbers_and_strings_travel_as_text():
         got = unpacked(packed(expected))
         assert got.dtype == expected.dtype and got.shape == expected.shape
         np.testing.assert_array_equal(got, expected)
+
+
+def test_slow_calls_are_repeated_less_often(mlu_saved_model):
+    graph = saved_model_pb2.SavedModel.FromString(
+        (mlu_saved_model / "saved_model.pb").read_bytes()
+    ).meta_graphs[0]
+    call = _request(mlu_saved_model, graph, read_warm_up(mlu_saved_model)[0])
+    job: dict[str, Any] = {"path": str(mlu_saved_model), "kernels": [], "requests": []}
+    job["timed"] = [(*_sent(call), repetitions) for repetitions in (1, 100)]
+    for seconds, counts in ((0.0, [1, 1]), (1e6, [1, 100])):
+        assert [len(one) for one in _work({**job, "seconds": seconds})["seconds"]] == counts
+
+
+def test_packages_may_be_where_an_isolated_python_does_not_look(mlu_saved_model, monkeypatch):
+    program = [*session._COMMAND[:2], "-S", *session._COMMAND[2:]]  # -S: no site-packages
+    monkeypatch.setattr(session, "_COMMAND", program)
+    assert list(serve_check(mlu_saved_model, repetitions=1))
+
+
+def test_16_bits_differ_by_more_than_32(tmp_path, mlu_saved_model):
+    path = changeable(mlu_saved_model, tmp_path)
+    records = read_warm_up(path)
+    for record in records:
+        record.answer["log_probability"] = record.answer["log_probability"] * 1.01
+    write_warm_up(path, "mlu", records)
+    with pytest.raises(UserError, match="answers a recorded request"):
+        list(serve_check(path, repetitions=1))
+    about = json.loads((path / "assets.extra" / "about.json").read_text())
+    (path / "assets.extra" / "about.json").write_text(json.dumps({**about, "rounding": 0.03}))
+    assert any("gave the recorded answers" in line for line in serve_check(path, repetitions=1))

@@ -52,3 +52,28 @@ def test_damaged_file_is_named_and_kept(content, tmp_path):
     ):
         add_model(tmp_path, "trec")
     assert (tmp_path / MODELS).read_bytes() == content
+
+
+def test_comments_were_lost_when_a_model_was_added(tmp_path):
+    mine = (
+        "# ours\nmodel_config_list {  # by hand\n  config { name: 'trec' base_path: '/srv' }\n}\n"
+    )
+    (tmp_path / MODELS).write_text(mine)
+    add_model(tmp_path, "other")
+    add_model(tmp_path, "third")
+    text = (tmp_path / MODELS).read_text()
+    assert text.startswith(mine[:-2]) and [name for name, _ in names(tmp_path)] == [
+        "trec", "other", "third"
+    ]  # fmt: skip
+
+
+def test_a_model_in_an_unusual_place_is_added_all_the_same(tmp_path):
+    (tmp_path / MODELS).write_text("model_config_list <config {name: 'trec' base_path: '/srv'}>")
+    add_model(tmp_path, "other")
+    assert [name for name, _ in names(tmp_path)] == ["trec", "other"]
+
+
+def test_a_list_does_not_replace_another_configuration(tmp_path):
+    (tmp_path / MODELS).write_text("custom_model_config {}")
+    with pytest.raises(UserError, match="models.config has a custom_model_config: delete that"):
+        add_model(tmp_path, "trec")

@@ -63,8 +63,7 @@ _WIDEST = 80  # characters in a cell
 @click.option(
     "--limit",
     type=COUNT,
-    default=1000,
-    help="Number of validation examples that --quantize measures on.",
+    help="Number of validation examples that --quantize measures on; default: 1000.",
 )
 @click.option(
     "--compile",
@@ -78,7 +77,7 @@ def export(
     place: Path,
     target: str,
     mode: str | None,
-    limit: int,
+    limit: int | None,
     compiled: bool,
     data_dir: Path,
     **options: Any,
@@ -89,17 +88,23 @@ def export(
     and batching_parameters.txt next to its folder configure a server for all models. The other
     targets take token ids and return logits; their folder is named after the model and the target.
     """
+    if limit is not None and mode is None:
+        raise click.UsageError("--limit needs --quantize")
     folder, made = finished_run(run, data_dir)
     from keras_quasiattn import serving
-    from keras_quasiattn.serving.server_files import ABOUT
+    from keras_quasiattn.serving.server_files import ABOUT, new_version
 
     if target != "savedmodel":
         if compiled:
             raise UserError(f"--compile is for --target savedmodel: got --target {target}")
         serving.need_runtime(target)
+    if mode:  # before minutes of measuring
+        ending = "" if target == "savedmodel" else f"-{target}"
+        given = options["name"] or folder.path.resolve().name
+        new_version(place, given + ending, options["version"])
     with waiting("exporting"):
         notes: list[str] = []
-        quantized = serving.quantize(folder, made, mode, limit=limit) if mode else None
+        quantized = serving.quantize(folder, made, mode, limit=limit or 1000) if mode else None
         options["quantized"] = quantized
         if target == "savedmodel":
             version_folder = serving.export(folder, made, place, compiled=compiled, **options)

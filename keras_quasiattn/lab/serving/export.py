@@ -1,10 +1,11 @@
 """Export a finished run: a SavedModel for servers, or files for other runtimes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import keras
+import ml_dtypes
 import numpy as np
 import tensorflow as tf
 
@@ -29,6 +30,7 @@ from keras_quasiattn.serving.warm_up import RecordedRequest, need_serving_api, w
 from keras_quasiattn.serving.xla_buckets import Buckets, CompiledModel
 
 _ROUNDING = 1e-3  # largest accepted difference between two numbers of an answer
+_STEPS = 4  # or this many steps of the precision in which the model computes, if that is more
 # (rows, length) of the batches to compare; each further input of a model is one position longer.
 _SHAPES = ((1, 1), (1, 7), (3, 5), (3, 13))
 
@@ -82,7 +84,11 @@ def export(
     read_models(Path(target))
     model = quantized.model if quantized else folder.load_model(task)
     signature = written = task.serving_signature(model)
+    expected = _answer(task, model)
     about: dict[str, Any] = {}
+    rounding = max(_ROUNDING, _STEPS * _precision(model))
+    if rounding > _ROUNDING:
+        about["rounding"] = rounding
     if not compiled and (notes := _notes(model)):
         about["notes"] = notes
     if compiled:
@@ -98,9 +104,9 @@ def export(
         with atomic_folder(final) as temporary:
             loaded = _write(written, model, temporary)
             records = _ask(loaded, written, task.example)
-            _check(task, model, records)
+            _check(task, expected, records)
             if compiled:
-                records += _ask_compiled(loaded, signature, task.example, buckets)
+                records += _ask_compiled(loaded, signature, task.example, buckets, rounding)
             write_warm_up(temporary, name, records)
             write_description(folder, task, temporary, temporary / ABOUT, quantized, **about)
     except tf.errors.OpError as error:  # a full disk, for example
@@ -176,13 +182,18 @@ def convert(
             f"a model of the task {task.name!r} cannot be converted for {chosen.name}, because it "
             "needs more than token ids: export a SavedModel"
         )
-    ids = example_inputs(signature, task.example)[TOKEN_IDS]
-    arrays = {spec.name: ids[f"{spec.name}_ids"] for spec in signature.input_signature}
+    _answer(task, model)
+    names = [tensor.name for tensor in model.inputs]
     if signature.model_ids is not None:
         arrays = signature.model_ids(task.example)
-    example = {name: array[array != 0] for name, array in arrays.items()}  # (ids,), all texts
+    else:  # of a list of texts, the first
+        ids = example_inputs(signature, task.example)[TOKEN_IDS]
+        texts = [ids[f"{spec.name}_ids"] for spec in signature.input_signature]
+        firsts = [text.reshape(-1, text.shape[-1])[0] for text in texts]
+        arrays = dict(zip(names, firsts, strict=True))
+    example = {name: array[array != 0] for name, array in arrays.items()}  # (ids,)
     known = np.unique(np.concatenate(list(example.values())))
-    batches = list(_batches([tensor.name for tensor in model.inputs], known))
+    batches = list(_batches(names, known))
     with atomic_folder(final) as temporary:
         temporary.mkdir()
         difference = convert_model(model, chosen, temporary, batches)
@@ -243,7 +254,7 @@ def _ask(loaded: Any, signature: ServingSignature, example: str) -> list[Recorde
 
 
 def _ask_compiled(
-    loaded: Any, signature: ServingSignature, example: str, buckets: Buckets
+    loaded: Any, signature: ServingSignature, example: str, buckets: Buckets, rounding: float
 ) -> list[RecordedRequest]:
     """Call the exported model for every bucket; compare its numbers with the uncompiled model's."""
     asked, uncompiled = loaded.signatures[TOKEN_IDS], signature_functions(signature)[TOKEN_IDS]
@@ -252,7 +263,7 @@ def _ask_compiled(
         tensors = {key: tf.constant(value) for key, value in inputs.items()}
         answer, expected = asked(**tensors), uncompiled(*tensors.values())
         for key, value in answer.items():
-            if value.dtype.is_floating and not np.allclose(value, expected[key], atol=_ROUNDING):
+            if value.dtype.is_floating and not np.allclose(value, expected[key], atol=rounding):
                 shapes = {name: array.shape for name, array in inputs.items()}
                 raise UserError(
                     f"not exported: compiled for inputs of shapes {shapes}, the model returns "
@@ -263,9 +274,30 @@ def _ask_compiled(
     return records
 
 
-def _check(task: Task, model: keras.Model, records: list[RecordedRequest]) -> None:
+def _answer(task: Task, model: keras.Model) -> dict[str, Any]:
+    """Return the model's own answer to the example; refuse a model that draws it at random."""
+
+    def states() -> list[np.ndarray]:
+        return [np.array(variable) for variable in model.non_trainable_variables]
+
+    before, answer = states(), task.answer(model, [task.example])[0]
+    if not all(map(np.array_equal, before, states())):
+        drawn = [name for name, value in task.config()["options"].items() if value == "sample"]
+        raise UserError(
+            "not exported: the model draws random numbers when it answers, so that its answers "
+            f"cannot be checked; options that cause this: {', '.join(drawn) or 'of the attention'}"
+        )
+    return answer
+
+
+def _precision(model: keras.Model) -> float:
+    """Return the largest step between two numbers near 1 in which a layer computes."""
+    used = {layer.compute_dtype for layer in model._flatten_layers()}
+    return max(float(ml_dtypes.finfo(one).eps) for one in used if keras.backend.is_float_dtype(one))
+
+
+def _check(task: Task, expected: Mapping[str, Any], records: list[RecordedRequest]) -> None:
     """Check that every recorded answer to the example equals the original model's."""
-    expected = task.predict(model, [task.example])[0]
     for record in records:
         for key, value in record.answer.items():
             got = plain(value[0])

@@ -1,6 +1,6 @@
 """The two signatures of an exported model: strings, or the ids of their tokens."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -19,7 +19,8 @@ def signature_functions(signature: ServingSignature) -> dict[str, Any]:
     `serving_default` takes strings. `token_ids` takes two tensors for each of them: `NAME_ids`,
     int32 with the strings' shape and one more axis at the end, and `NAME_lengths`, int32 with the
     strings' shape. It ignores ids beyond a text's length. Both functions reject inputs with
-    different numbers of rows.
+    different numbers of rows. They return floats as float32: a server cannot write 16-bit ones as
+    JSON.
     """
     specs = signature.input_signature
     id_specs = [
@@ -29,12 +30,13 @@ def signature_functions(signature: ServingSignature) -> dict[str, Any]:
     ]
 
     def answer_strings(*texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        return signature.function(*_checked(specs, texts))
+        return _in_float32(signature.function(*_checked(specs, texts)))
 
     def answer_token_ids(*ids_and_lengths: tf.Tensor) -> dict[str, tf.Tensor]:
         checked = _checked(id_specs, ids_and_lengths)
         names = [spec.name for spec in specs]
-        return signature.answer_ids(*map(_without_rest, names, checked[::2], checked[1::2]))
+        ids = map(_without_rest, names, checked[::2], checked[1::2])
+        return _in_float32(signature.answer_ids(*ids))
 
     return {
         STRINGS: tf.function(answer_strings, input_signature=specs),
@@ -77,6 +79,13 @@ def bucket_inputs(
                 inputs[f"{spec.name}_ids"] = ids
                 inputs[f"{spec.name}_lengths"] = np.full(texts, own, "int32")
             yield inputs
+
+
+def _in_float32(outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    return {
+        name: tf.cast(output, tf.float32) if output.dtype.is_floating else output
+        for name, output in outputs.items()
+    }
 
 
 def _checked(specs: Sequence[tf.TensorSpec], tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:

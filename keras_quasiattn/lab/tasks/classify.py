@@ -75,7 +75,7 @@ class Classify(ClassTask):
     """
 
     name: ClassVar[str] = "classify"
-    input_columns: ClassVar[tuple[str, ...]] = ("text",)
+    input_columns = ("text",)
     readings: ClassVar[Mapping[str, type]] = {ENCODER: EncoderReading}
     sources: ClassVar[Mapping[str, Source]] = {
         "trec": _texts("trec", "What is the capital of Yugoslavia ?", label="label-coarse"),

@@ -128,9 +128,12 @@ class PairTask(VocabularyTask):
 
 
 def split_input(text: str | bytes, names: Sequence[str], *, more: bool = False) -> list[str]:
-    """Split an input at its tabs into texts with these names, and perhaps more like the last."""
+    """Split an input at its tabs into texts with these names, and perhaps more like the last.
+
+    A single text keeps its tabs.
+    """
     line = text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text
-    columns = line.split("\t")
+    columns = line.split("\t") if len(names) > 1 or more else [line]
     if len(columns) < len(names) or (len(columns) > len(names) and not more):
         raise UserError(
             f"number of texts in the input {line!r}: {len(columns)}, expected {len(names)}"
@@ -185,7 +188,7 @@ class Pairs(PairTask, ClassTask):
     """
 
     name: ClassVar[str] = "pairs"
-    input_columns: ClassVar[tuple[str, ...]] = PairTask.sides
+    input_columns = PairTask.sides
     sources: ClassVar[Mapping[str, Source]] = {
         "snli": pair_source(_INFERENCE, "snli", _NLI),
         "snli_part": pair_source(_INFERENCE, config="snli_part", published_rows=549_367),
@@ -210,6 +213,11 @@ class Pairs(PairTask, ClassTask):
         "own": own_source("any text\tanother text", pairs_from_files),
         "click_log": own_source("weather paris\tIs it cold in Paris?", pairs_from_click_log),
     }
+
+    def _set_up(self) -> None:
+        super()._set_up()
+        if self.preset == "click_log":
+            self.input_columns = ("query", "question")
 
     def _read_file(self, file: str, columns: Mapping[str, str] | None) -> TextPairs:
         if self.preset == "click_log":
@@ -384,7 +392,7 @@ class Rank(PairTask):
             found.append(Judged(text, wanted, candidates[0], bool(right[0]), sure))
         return found
 
-    def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
+    def answer(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
         """Return for each question its candidates, best first, with scores and input positions."""
         answer = self._once(self._answer_function, self._once(self._order_function, model))
         return one_by_one(answer, inputs, _NAMES)

@@ -143,7 +143,7 @@ def read_windows(
     """
     count = tf.size(windows.rows)
     length = tf.minimum(tf.reduce_max(tf.concat([words.counts(), [1]], axis=0)), size)
-    steps = -(-count // _TOGETHER)
+    steps = tf.maximum(-(-count // _TOGETHER), 1)  # without a window, one call of no rows
 
     def step(number: tf.Tensor, found: Any) -> tuple[tf.Tensor, Any]:
         some = Windows(*(part[number * _TOGETHER : (number + 1) * _TOGETHER] for part in windows))
@@ -396,10 +396,8 @@ class Read(VocabularyTask):
         judged = judge(inputs, wanted, found, scores["exact_match"], sure)
         return Measured(figures, np.array(scores["f1"]), judged)
 
-    def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
+    def answer(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
         """Return for each question its answer, score, passage, and start and end in characters."""
-        for text in inputs:
-            self.check_input(text)
         return one_by_one(self._once(self._answer_function, model), inputs, _NAMES)
 
     def check_input(self, text: str | bytes) -> None:
@@ -437,6 +435,7 @@ class Read(VocabularyTask):
         @tf.function(input_signature=_SIGNATURE)
         def answer(question: tf.Tensor, passages: tf.Tensor) -> dict[str, tf.Tensor]:
             questions = self._question_words(question)  # (B, Q)
+            passages = tf.pad(passages, [[0, 0], [0, tf.maximum(1 - tf.shape(passages)[1], 0)]])
             each = tf.shape(passages)[1]
             flat = tf.reshape(passages, (-1,))  # (B·C,)
             words = split_words(tokenizer, flat)
@@ -469,7 +468,7 @@ class Read(VocabularyTask):
             return {  # (B,) each; in Python, `passages[passage][start:end]` is the answer
                 "answer": found,  # "" if no passage has a word
                 "score": tf.where(some, spans.score, 0.0),  # probability among all spans
-                "passage": tf.where(some, row % tf.maximum(each, 1), 0),
+                "passage": tf.where(some, row % each, 0),
                 "start": before,  # in Unicode characters, as the end
                 "end": before + tf.strings.length(found, "UTF8_CHAR"),
             }

@@ -2,6 +2,7 @@
 
 import abc
 import functools
+import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -90,10 +91,8 @@ class DecodedTask(Task):
         """Return the cross-entropy of the next token."""
         return SequenceCrossentropy(label_smoothing=self.options.training.label_smoothing)
 
-    def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
+    def answer(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
         """Return the answer to each text, its log-probability, and other scores."""
-        for text in inputs:
-            self.check_input(text)
         return [
             {
                 "input": text,
@@ -113,6 +112,10 @@ class DecodedTask(Task):
             resources=[],
             tokenize=lambda texts: tf.RaggedTensor.from_tensor(self._source(texts), padding=0),
             answer_ids=answer_ids,
+            model_ids=lambda text: {
+                "source": self._source(tf.constant(as_bytes([text]).tolist())).numpy(),
+                "target": np.full((1, 1), self.tokenizer.eos_id),  # what starts an answer
+            },
         )
 
     def _answers(self, model: keras.Model, texts: np.ndarray) -> list[dict[str, Any]]:
@@ -131,8 +134,11 @@ class DecodedTask(Task):
         @tf.function(input_signature=[_IDS])
         def answer(ids: tf.Tensor) -> Mapping[str, tf.Tensor]:
             known = (ids >= 0) & (ids < tokenizer.vocabulary_size)
-            source = tf.where(known, ids, tokenizer.pad_id)[:, : self._longest_source]
-            return self._decoded(model, source)
+            source, longest = tf.where(known, ids, tokenizer.pad_id), self._longest_source
+            # As for strings, the last id of a text that is cut is its end.
+            cut = tf.reduce_any(source[:, longest:] != tokenizer.pad_id, axis=1, keepdims=True)
+            last = tf.where(cut, tokenizer.eos_id, source[:, longest - 1 : longest])
+            return self._decoded(model, tf.concat([source[:, : longest - 1], last], axis=1))
 
         return answer
 
@@ -269,6 +275,17 @@ class SequenceTask(DecodedTask):
         """Return the number of tokens of each pair's longer side, including the end: (pairs,)."""
         return np.maximum(*map(self._counts, (pairs.source, pairs.target)))
 
+    def _read(self, targets: np.ndarray) -> np.ndarray:
+        """Return the part of each target that counts in the perplexity."""
+        multiple = self.options.data["length_multiple"]
+        longest = -(-self.options.data["max_length"] // multiple) * multiple
+        cut = np.flatnonzero(self._counts(targets) > longest)
+        read = targets.copy()
+        if len(cut):
+            ids = self.tokenizer.tokenize(tf.constant(targets[cut].tolist()), longest)
+            read[cut] = self.tokenizer.detokenize(ids).numpy()
+        return read
+
     @functools.cached_property
     def _count(self) -> Any:
         tokenizer = self.tokenizer
@@ -284,7 +301,7 @@ class SequenceTask(DecodedTask):
         rows = self._answers(model, chosen.source)
         answers = [row["answer"] for row in rows]
         measured = self._measured(model, chosen)
-        words = sum(len(target.split()) + 1 for target in chosen.target)  # 1 for the end
+        words = sum(len(target.split()) + 1 for target in self._read(chosen.target))  # and the end
         targets = self.tokenizer.normalize(tf.constant(chosen.target.tolist(), tf.string)).numpy()
         right = np.array(answers, object) == targets  # (examples,): both have single blanks
         figures = {
@@ -368,7 +385,7 @@ class SequenceTask(DecodedTask):
         """Return the answer ids (B, T) for source ids (B, S), and their log-probabilities (B,)."""
         options = self.options.model
         limits = _real(source) + options["extra_tokens"]
-        length = tf.reduce_max(limits)
+        length = tf.reduce_max(tf.concat([limits, [1]], axis=0))  # of no texts, too
         step, cache = with_limits(model.step, model.start_cache(source, length), limits)
         width, alpha = options["beam_width"], options["length_penalty"]
         return beam_search(step, cache, length, beam_width=width, alpha=alpha)
@@ -434,7 +451,9 @@ class Translate(SequenceTask):
         return whole.splits[FILE]
 
     def _figures(self, answers: Sequence[bytes], examples: Any) -> dict[str, float | str]:
-        return bleu(answers, examples.target.tolist())
+        # Answers are in NFC, as the tokenizer is.
+        targets = (target.decode("utf-8", "replace") for target in examples.target)
+        return bleu(answers, [unicodedata.normalize("NFC", target) for target in targets])
 
 
 class Programs(SequenceTask):

@@ -164,7 +164,7 @@ class Task(abc.ABC):
     measures_training: ClassVar[bool] = True
     sources: ClassVar[Mapping[str, Any]] = {}
     least: ClassVar[Mapping[str, int]] = {}
-    input_columns: ClassVar[tuple[str, ...]] = ()
+    input_columns: tuple[str, ...] = ()
     answer_names: ClassVar[tuple[str, ...] | None] = None
 
     def __init_subclass__(cls, **_: Any) -> None:
@@ -485,9 +485,15 @@ class Task(abc.ABC):
         """Return the metrics of `measure_baselines`, such as `bag_of_words_accuracy`."""
         return flat_figures(self.measure_baselines(split, limit))
 
-    @abc.abstractmethod
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
         """Return one answer per input, with its log-probability or other values."""
+        for text in inputs:
+            self.check_input(text)
+        return self.answer(model, inputs)
+
+    @abc.abstractmethod
+    def answer(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
+        """Do what `predict` does, but cut inputs that are too long, as an exported model does."""
 
     def explain(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
         """Return the answers of `predict` with attention weights, even if `predict` omits them."""

@@ -89,7 +89,11 @@ class VocabularyTask(Task):
         super()._set_up()
         data = self.options.data
         UserError.check("data.tokenizer", data["tokenizer"], self.tokenizers)
-        of_words = {"vectors": ("", "word vectors"), "unknown_ids": (1, "ids of unknown words")}
+        of_words = {
+            "vectors": ("", "word vectors"),
+            "unknown_ids": (1, "ids of unknown words"),
+            "min_count": (2, "counts of words"),
+        }
         preset = self.presets[self.preset].for_model(self.model).data
         for name, (usual, what) in of_words.items():
             if data[name] not in (usual, preset[name]) and data["tokenizer"] == "subwords":
@@ -123,14 +127,16 @@ class VocabularyTask(Task):
     def _learn(self, texts: list[bytes]) -> list[str]:
         data = self.options.data
         size, min_count = data["vocabulary_size"], data["min_count"]
-        if data["tokenizer"] == "subwords":
-            return learn_subwords(texts, size=size, text_version=self._text_version)
+        of_subwords = data["tokenizer"] == "subwords"
         frozen = not self.options.model.get("train_embedding", True)
         if frozen and not data["vectors"]:
+            vectors = "" if of_subwords else "name a file of word vectors, with --vectors FILE, or "
             raise UserError(
                 "model.train_embedding is False and data.vectors is '': "
-                "name a file of word vectors, with --vectors FILE, or train the embedding"
+                f"{vectors}set model.train_embedding to true"
             )
+        if of_subwords:
+            return learn_subwords(texts, size=size, text_version=self._text_version)
         self._counts = count_words(texts, data["tokenizer"], self._text_version)
         if not data["vectors"]:
             return ranked_words(self._counts, size=size, min_count=min_count)
@@ -542,7 +548,7 @@ class ClassTask(VocabularyTask):
         judged = judge(inputs, *texts, right, probabilities.max(axis=1))
         return Measured({**figures, counted: len(chosen)}, right, judged)
 
-    def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
+    def answer(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
         """Return each input's class, class probabilities, tokens, and any weights and gates."""
         rows = list(map(self._split, inputs))
         columns = [as_bytes([row[side] for row in rows]) for side in range(len(self.sides))]

@@ -311,3 +311,22 @@ def test_saved_model_with_weights_of_8_bits(pairs, tmp_path):
     assert np.max(np.abs(got[0] - plain["probabilities"])) > 1e-6
     about = json.loads((path / "assets.extra" / "about.json").read_text())
     assert about["quantization"] == quantized.record()
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "inputs"),
+    [
+        ("classify", "words_soft", {"ids"}),
+        ("rank", "decomposable", {"first", "second"}),
+        ("translate", "", {"source", "target"}),
+    ],
+)
+def test_ids_of_the_example_had_names_that_the_file_does_not_have(
+    name, model, inputs, tiny_task, tmp_path, stub
+):
+    folder, task = finished(tmp_path / "run", tiny_task(name, model))
+    path = convert(folder, task, tmp_path, "onnx").path
+    ids = json.loads((path / "about.json").read_text())["example_ids"]
+    assert ids.keys() == inputs
+    batch = {name: np.array([value], "int32") for name, value in ids.items()}
+    assert np.isfinite(folder.load_model()(batch)["logits"]).all()

@@ -10,6 +10,7 @@ import tensorflow as tf
 import tiny_mlu
 import warm
 import without_keras
+from tiny import prepared
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.serving import export as module
@@ -207,7 +208,7 @@ def test_model_that_answers_otherwise_is_not_exported(
         lambda *given: tf.saved_model.load(shutil.copytree(mlu_saved_model, given[2])),
     )
     monkeypatch.setattr(
-        type(task), "predict", lambda self, model, texts: [{"answer": "7", "log_probability": -0.5}]
+        type(task), "answer", lambda self, model, texts: [{"answer": "7", "log_probability": -0.5}]
     )
     with pytest.raises(
         UserError, match=r"not exported: .* exported model returns .* model itself returns"
@@ -264,3 +265,31 @@ def test_example_names_what_is_missing(arguments, message):
     assert ended.returncode == 1 and ended.stdout == b""
     (line,) = ended.stderr.decode().splitlines()
     assert line.startswith(message)
+
+
+def test_gates_drawn_in_inference_are_refused_by_their_option(tiny_task):
+    task = prepared(tiny_task("classify", "bilstm_gated", model__gate_inference="sample"))
+    with pytest.raises(UserError, match=r"draws random numbers .*: model\.gate_inference$"):
+        module._answer(task, task.build_model())
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"), [("translate", "data__max_length"), ("read", "data__question_length")]
+)
+def test_the_example_may_be_longer_than_a_run_allows(name, limit, tiny_task):
+    task = prepared(tiny_task(name, **{limit: 2}))
+    model = task.build_model()
+    with pytest.raises(UserError, match="max"):
+        task.predict(model, [task.example])
+    assert module._answer(task, model).keys() == task.answer(model, [task.example])[0].keys()
+
+
+def test_int8_is_measured_only_after_the_other_options_are_checked(
+    run_cli, mlu_run, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("keras_quasiattn.lab.serving.quantize.quantize", None)
+    arguments = ("export", str(mlu_run), "--to", str(tmp_path), "--quantize", "int8")
+    code, _, error = run_cli(*arguments, "--version", "0")
+    assert code and "the version is 0: it must be from 1 to" in error
+    code, _, error = run_cli("export", str(mlu_run), "--limit", "5")
+    assert code and error.endswith("--limit needs --quantize\n")

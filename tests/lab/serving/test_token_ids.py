@@ -5,6 +5,7 @@ A server that joins requests into a batch does not change any answer.
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from test_signatures import ask
 from tiny import prepared
 
@@ -14,6 +15,7 @@ from keras_quasiattn.lab.serving.signatures import (
     example_inputs,
     signature_functions,
 )
+from keras_quasiattn.lab.training.strategy import dtype_policy
 
 INPUTS = {
     "mlu": ["x=1,y=-2,x-y", "y=19,x=-20,y+y", ""],
@@ -123,3 +125,47 @@ def test_candidates_without_ids_come_last(tiny_task):
     assert (
         got["places"][0, 2] == 1 and got["scores"][0, 2] == 0 and np.all(got["scores"][0, :2] > 0)
     )
+
+
+@pytest.mark.parametrize("name", ["translate", "programs"])
+def test_ids_of_a_text_that_was_cut_had_no_end(name, tiny_task):
+    task = prepared(tiny_task(name))
+    longest = task._longest_source
+    text = tf.constant(["a dog sees " * longest])
+    whole = tf.cast(task.tokenizer.tokenize(text, 10 * longest), tf.int32)
+    assert whole.shape[1] > longest
+    functions = signature_functions(task.serving_signature(task.build_model()))
+    expected = functions[STRINGS](text)
+    for key, value in functions[TOKEN_IDS](whole, tf.constant([whole.shape[1]])).items():
+        assert_alike(value.numpy(), expected[key].numpy())
+
+
+@pytest.mark.parametrize("name", ["translate", "programs"])
+def test_an_empty_batch_was_an_error_for_models_that_search(name, tiny_task):
+    task = prepared(tiny_task(name))
+    signature = task.serving_signature(task.build_model())
+    for key, function in signature_functions(signature).items():
+        inputs = example_inputs(signature, task.example)[key]
+        answer = ask(function, {given: value[:0] for given, value in inputs.items()})
+        assert answer and all(len(value) == 0 for value in answer.values())
+
+
+def test_no_questions_or_passages_were_an_error_for_readers(tiny_task):
+    task = prepared(tiny_task("read", "attention_flow"))
+    function = signature_functions(task.serving_signature(task.build_model()))[STRINGS]
+    answer = function(tf.constant(["who"]), tf.zeros((1, 0), tf.string))
+    assert {name: value.numpy().tolist() for name, value in answer.items()} == {
+        "answer": [b""], "score": [0.0], "passage": [0], "start": [0], "end": [0]
+    }  # fmt: skip
+    answer = function(tf.constant([], tf.string), tf.constant([[]], tf.string)[:0])
+    assert all(len(value) == 0 for value in answer.values())
+
+
+def test_outputs_of_16_bits_could_not_be_written_as_json(tiny_task):
+    with dtype_policy("mixed_bfloat16"):
+        task = prepared(tiny_task("classify", "bilstm_soft"))
+        signature = task.serving_signature(task.build_model())
+        functions = signature_functions(signature)
+        inputs = example_inputs(signature, task.example)
+        answers = {key: functions[key](*inputs[key].values()) for key in functions}
+    assert answers[TOKEN_IDS]["weights"].dtype == answers[STRINGS]["weights"].dtype == tf.float32
