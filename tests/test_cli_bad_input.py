@@ -33,7 +33,7 @@ def test_question_that_the_model_cannot_know(question, message, run_cli, mlu_run
 
 
 @pytest.mark.parametrize(
-    "typed", [b"\xff\xfe\n", b"\n", b"x=1,y=2,x+y\n\n", b"x=1,y=2,x+y\r\n", b"z" * 10_000]
+    "typed", [b"\xff\xfe\n", b"\n", b"x=1,y=2,x+y\n\n", b"x=1,y=2,x+y\r\r\n", b"z" * 10_000]
 )
 def test_standard_input_that_the_model_cannot_know(typed, run_cli, mlu_run, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(typed)))
@@ -195,3 +195,20 @@ def test_data_that_were_damaged(run_cli, run, mlu_data, tmp_path):
     before = tiny_mlu.contents(tmp_path)
     assert_one_line(run_cli("evaluate", str(run), "--data-dir", str(data)), "TensorFlow stopped: ")
     assert tiny_mlu.contents(tmp_path) == before
+
+
+def test_standard_input_of_windows_was_read_otherwise_than_a_file(run_cli, mlu_run, monkeypatch):
+    answers = []
+    for typed in (b"x=1,y=2,x+y\n", b"\xef\xbb\xbfx=1,y=2,x+y\r\n"):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(typed)))
+        answers.append(run_cli("predict", str(mlu_run), "-"))
+    assert answers[0][0] == 0 and answers[0] == answers[1]
+
+
+def test_a_log_of_clicks_had_contradicting_messages(run_cli, tmp_path):
+    (tmp_path / "a.tsv").write_text("query\tquestion\tctr\na\tb\t0.5\n")
+    code, _, error = run_cli(
+        *("train", "pairs", "--preset", "click_log", "--data", str(tmp_path / "a.tsv")),
+        *("--run", str(tmp_path / "run")),
+    )
+    assert code and "has no ctr below 0.3 or above 0.7" in error

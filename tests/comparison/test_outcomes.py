@@ -251,3 +251,31 @@ def test_a_table_of_another_precision_showed_the_runs_in_float32(tmp_path):
         assert (len(line.runs), line.figures["accuracy"].mean) == (seeds, mean)
         names.add(line.row.run(0))
     assert len(names) == 2  # their run folders
+
+
+def test_a_combination_that_failed_hid_the_seeds_of_its_row(tmp_path):
+    """A failed run leaves no record, so its combination has none."""
+    grid = 'grid.training.learning_rate = [0.001, 1e9]\nchoose = "accuracy"\n'
+    text = FILE.replace('note = "Six', grid + 'note = "Six')
+    rate = {"options": {"training.learning_rate": 0.001}}
+    records = [record("bilstm_gated", 0, 0.8, "validation", **rate)]
+    assert not lines(tmp_path, records, text)["gated"].runs
+    records += [record("bilstm_gated", seed, 0.9, **rate) for seed in range(3)]
+    assert not lines(tmp_path, records, text)["gated"].runs  # it may not have been tried
+    (table,) = read_experiments(tmp_path / "table.toml")
+    failed = table.rows[1].with_settings({"training.learning_rate": 1e9}).key("validation")
+    line = outcome(table, Recorded(table.records, [failed]))[1]
+    assert list(line.runs) == [0, 1, 2] and line.settings == {"training.learning_rate": 0.001}
+
+
+def test_a_figure_that_is_no_number_was_a_traceback(tmp_path):
+    text = FILE.replace('accuracy = "accuracy" }', '"by class" = "per_class" }')
+    records = [record("bilstm_soft", seed, 0.9, per_class={"a": 1.0}) for seed in range(2)]
+    lines(tmp_path, records, text)
+    (table,) = read_experiments(tmp_path / "table.toml")
+    assert "no run has this: unknown figure 'per_class'" in terminal(table, Recorded(table.records))
+    grid = 'grid.training.learning_rate = [0.001, 0.01]\nnote = "Six'
+    of_class = [record("bilstm_soft", 0, 0.9, "validation", per_class={"a": 1.0}, options=rate)
+        for rate in ({"training.learning_rate": one} for one in (0.001, 0.01))]  # fmt: skip
+    with pytest.raises(UserError, match="`choose`: unknown figure 'per_class'"):
+        lines(tmp_path, of_class, text.replace('note = "Six', grid))

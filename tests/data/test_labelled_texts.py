@@ -255,3 +255,13 @@ def test_the_class_of_generated_texts_is_the_count_and_no_text_is_in_two_splits(
 def test_the_seed_decides_on_generated_texts():
     one, same, other = (counted_letters(seed).splits["test"].texts for seed in (1, 1, 2))
     assert list(one) == list(same) and list(one) != list(other)
+
+
+@pytest.mark.parametrize(
+    ("split", "option"), [("validation", "validation_fold"), ("test", "test_share")]
+)
+def test_a_share_of_data_that_have_the_split_was_ignored(split, option):
+    whole = LabelledTextSet(("0",), {name: texts("a") for name in ("train", split)}, "1")
+    source = Source(example="a", read=lambda options: whole)
+    with pytest.raises(UserError, match=f"data.{option} is 1, but the data have their own {split}"):
+        source.load({option: 1}, Path())

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import tensorflow_datasets as tfds
@@ -59,3 +61,9 @@ def test_long_sentences_leave_training_alone(tmp_path):
         UserError, match="in each of the 4 training pairs, a text has more than 0 tokens"
     ):
         without_long_pairs(texts, *lengths, limit=0)
+
+
+def test_one_language_on_both_sides_made_a_copier():
+    info = SimpleNamespace(full_name="corpus", features={"en": None, "de": None})
+    with pytest.raises(UserError, match="data.source and data.target are both 'de': name .*en, de"):
+        parallel_from_tfds(SimpleNamespace(info=info), {}, "de", "de")

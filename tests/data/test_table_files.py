@@ -555,3 +555,16 @@ def test_blank_lines_of_a_csv_with_one_column_were_an_error(tmp_path):
 def test_a_label_that_is_null_was_no_missing_label(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"text": "a", "label": null}\n{"text": "b", "label": 1}\n')
     assert read_inputs(tmp_path / "a.jsonl", ["text"]) == [("a", None), ("b", "1")]
+
+
+def test_blank_lines_of_other_tables_with_one_column_were_empty_texts(tmp_path):
+    (tmp_path / "a.tsv").write_text("text\none\n\ntwo\n")
+    found = list(read_table(tmp_path / "a.tsv", ["text"]))
+    assert found == [(2, {"text": "one"}), (4, {"text": "two"})]
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in (["text"], ["one"], [], ["two"]):
+        book.active.append(row or [None])
+    book.save(tmp_path / "a.xlsx")
+    found = [row["text"] for _, row in read_table(tmp_path / "a.xlsx", ["text"])]
+    assert found == ["one", "two"]

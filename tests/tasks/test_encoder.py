@@ -440,11 +440,32 @@ def test_lora_changes_queries_and_values_alone_and_a_file_has_the_sum(start, tmp
 
 def test_another_attention_comes_in_under_lora_too(start):
     """Its factors start at 0, and would stay there if they were frozen with the encoder."""
-    task, model = start(model__attention="coda", model__lora_rank=2)
+    task, model = start(model__attention="gated", model__lora_rank=2)
     before = _weights(model)
-    _steps(task, model, 2)
-    factors = {name for name in before if name.endswith("/factor")}
-    assert len(factors) == 2 and factors <= _changed(before, _weights(model))
+    _steps(task, model, 3)  # its own weights have no gradient until the factors are not 0
+    for ending in ("/factor", "/gate_kernel"):
+        own = {name for name in before if name.endswith(ending)}
+        assert len(own) == 2 and own <= _changed(before, _weights(model))
+
+
+def test_after_a_call_that_failed_a_second_one_built_another_model(make):
+    task = make(data__max_length=41)
+    for _ in range(2):
+        with pytest.raises(UserError, match="data.max_length is 41: it must be from 3 to 40"):
+            task.prepare()
+
+
+def test_a_run_from_before_an_entry_existed_could_not_be_resumed(make, encoder_run, tmp_path):
+    """Its file is compared with the data, and lacks the entry."""
+    task, folder = make(), RunFolder(tmp_path, {})
+    folder.require_same_data = lambda _: None
+    kept = json.loads((encoder_run / "encoder.json").read_text())
+    del kept["compares"]
+    for name in ("vocabulary.txt", "classes.json"):
+        shutil.copy(encoder_run / name, tmp_path)
+    (tmp_path / "encoder.json").write_text(json.dumps(kept))
+    task.resume(tmp_path)
+    assert task.assets()["encoder.json"] == (tmp_path / "encoder.json").read_bytes()
 
 
 @pytest.mark.parametrize("attention", ["softmax", "coda"])  # those of CoDA had one rate for all
@@ -570,6 +591,10 @@ def test_compare_gave_coda_in_an_encoder_the_options_of_other_models(name, tmp_p
         ({"model__lora_rank": -1}, "model.lora_rank is -1: it must be from 0 to 16, the"),
         # A product of matrices has no higher rank than the width: more would only take memory.
         ({"model__lora_rank": 17}, "model.lora_rank is 17: it must be from 0 to 16, the"),
+        (
+            {"model__lora_rank": 2, "model__frozen_layers": 3},
+            "model.lora_rank is 2, but model.frozen_layers is 3, which leaves no layer to train",
+        ),
     ],
 )
 def test_options_that_this_encoder_has_not_are_refused(changed, said, texts_data, encoder_folder):

@@ -381,3 +381,17 @@ def test_presets_for_own_data_suit_both_tokenizers_and_vectors(name, tmp_path):
         made(tokenizer="subwords", unknown_ids=7)
     with_vectors = made(vectors="glove.txt").options
     assert not with_vectors.model["train_embedding"] and with_vectors.data["unknown_ids"] == 1
+
+
+def test_an_embedding_of_subwords_that_never_learns_was_trained_silently(tmp_path):
+    data = tiny_pairs.files(tmp_path, "pairs")
+    frozen = {"data__tokenizer": "subwords", "model__train_embedding": False}
+    task = tiny_pairs.make(data, "pairs", "decomposable", **frozen)
+    with pytest.raises(UserError, match="data.vectors is '': set model.train_embedding"):
+        task.prepare()
+
+
+def test_answers_of_a_log_of_clicks_take_its_columns(tmp_path):
+    log = tiny.make("pairs", "decomposable", tmp_path, {}, preset="click_log")
+    assert log.input_columns == ("query", "question")
+    assert tiny.make("pairs", "decomposable", tmp_path, {}).input_columns == ("first", "second")

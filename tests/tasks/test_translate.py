@@ -1,3 +1,6 @@
+import unicodedata
+from types import SimpleNamespace
+
 import keras
 import numpy as np
 import pytest
@@ -260,3 +263,18 @@ def test_a_corpus_is_read_in_both_directions(tmp_path):
     assert back.splits["train"].target.tolist() == whole.splits["train"].source.tolist()
     with pytest.raises(UserError, match=r"unknown language of parallel_corpus/multi30k/\S+ 'fr'"):
         read(target="fr")
+
+
+def test_words_of_a_target_that_was_cut_do_not_count(folder):
+    task = tiny_sequences.make(folder, data__max_length=6)
+    task.prepare()
+    short, long = b"ein Hund", b"ein Hund sieht ein Tier und ein Mann rennt und rennt und rennt"
+    read = task._read(np.array([short, long], object))
+    assert read[0] == short and long.startswith(read[1]) and 0 < len(read[1]) < len(long)
+
+
+def test_references_that_are_not_composed_had_a_low_bleu(folder):
+    task = tiny_sequences.make(folder)
+    target = "Der schöne Hund läuft über die Straße"
+    written = np.array([unicodedata.normalize("NFD", target).encode()], object)
+    assert task._figures([target.encode()], SimpleNamespace(target=written))["bleu"] > 99

@@ -131,6 +131,10 @@ def test_a_run_with_an_optimizer_could_not_get_more_updates(tmp_path):
             "optimizer is a LossScaleOptimizer: give the optimizer inside it",
         ),
         (
+            {"optimizer": keras.optimizers.SGD(use_ema=True)},
+            "optimizer has use_ema=True, but a run keeps the weights of its checkpoints",
+        ),
+        (
             {"optimizer": momentum, "training__clip_norm": 1.0},
             "training.clip_norm is 1.0, but the given optimizer has global_clipnorm=None: set "
             "both to the same",

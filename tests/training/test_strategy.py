@@ -53,7 +53,11 @@ def test_the_gradient_of_the_whole_batch_is_clipped(result):
 def test_what_replicas_cannot_share_is_refused(result):
     assert result["refusals"] == [
         "training.batch_size is 7: strategy 'mirrored' needs a multiple of its 2 replicas",
+        "training.accumulate is 2: Keras cannot accumulate gradients with strategy 'mirrored'; "
+        "set it to 1, or use strategy 'one'",
         "optimizer clips gradients, but Keras' SGD would clip the part of each replica: "
         "give none, and set training.clip_norm",
+        "optimizer has gradient_accumulation_steps=2, but Keras cannot accumulate gradients with "
+        "several replicas: leave it out",
     ]
     assert not result["refused_folder"]

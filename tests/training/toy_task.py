@@ -76,7 +76,7 @@ class ToyTask(Task):
         items = tf.cast(right[:limit], tf.float64).numpy()
         return Measured({"accuracy": float(items.mean())}, items)
 
-    def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
+    def answer(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
         for text in inputs:
             self.check_input(text)
         logits = model(tf.constant([[int(digit) for digit in text] for text in inputs]))

@@ -121,7 +121,14 @@ def clipped_updates(optimizer_class: type[keras.optimizers.Optimizer]) -> float:
 def refusals() -> list[str]:
     messages = []
     clipping = keras.optimizers.SGD(0.1, global_clipnorm=0.25)
-    for changed, optimizer in (({"training__batch_size": 7}, None), ({}, clipping)):
+    summing = keras.optimizers.SGD(0.1, gradient_accumulation_steps=2)
+    refused = (
+        ({"training__batch_size": 7}, None),
+        ({"training__accumulate": 2}, None),
+        ({}, clipping),
+        ({"training__clip_norm": None}, summing),
+    )
+    for changed, optimizer in refused:
         try:
             run("refused", "mirrored", optimizer=optimizer, **changed)
         except UserError as error:

@@ -151,7 +151,8 @@ def lines_of(inputs: Iterable[str]) -> Iterable[str]:
             stdin = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
             if not stdin:
                 raise UserError("'-': standard input is empty: give one text per line")
-            yield from stdin.removesuffix("\n").split("\n")
+            lines = stdin.removeprefix("\ufeff").removesuffix("\n").split("\n")
+            yield from (line.removesuffix("\r") for line in lines)
         else:
             yield text
 
@@ -318,6 +319,9 @@ def _own_data_preset(
     if described.own_data is None:
         raise UserError(f"{given}: task {task} generates its own data and accepts no file")
     needed, training = described.own_data
+    kind, _, option = training.partition(".")
+    if preset in described.presets and option in getattr(described.presets[preset], kind):
+        needed = preset  # such as a log of clicks
     if preset not in (None, needed):
         raise UserError(f"{given} needs the preset {needed!r}, not {preset!r}")
     if training not in own and training not in settings:

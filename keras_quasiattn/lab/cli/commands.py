@@ -258,15 +258,16 @@ def compare_files(
     FILES are TOML. Each table has rows of models and data, options, seeds, the figures to show, and
     the file of its records; a run that is recorded is not trained again.
     """
-    from keras_quasiattn.lab.comparison.experiments import read_experiments
+    from keras_quasiattn.lab.comparison.experiments import Job, read_experiments
     from keras_quasiattn.lab.comparison.tables import Recorded, terminal
+    from keras_quasiattn.lab.training.config import part_name
 
     known = [table for file in files for table in read_experiments(file)]
     for name in tables:
         if name not in (names := [table.name for table in known]):
             raise UserError.unknown("table", name, names)
     chosen = [table for table in known if not tables or table.name in tables]
-    failed = {}
+    failed: dict[Job, str] = {}
     if not show:
         load()
         from keras_quasiattn.lab.comparison.engine import train_tables
@@ -275,9 +276,10 @@ def compare_files(
     recorded: dict[Path, Recorded] = {}
     for table in chosen:
         if table.records not in recorded:
-            recorded[table.records] = Recorded(table.records)
+            keys = [run.row.key(part_name(run.split, run.limit)) for run in failed]
+            recorded[table.records] = Recorded(table.records, keys)
         click.echo(terminal(table, recorded[table.records]) + "\n")
-    _refuse_failed(failed)
+    _refuse_failed({run.path.name: why for run, why in failed.items()})
 
 
 def _refuse_failed(errors: Mapping[str, str]) -> None:

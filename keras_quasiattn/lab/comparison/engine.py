@@ -17,7 +17,16 @@ from keras_quasiattn.core.compiled.threads import usable_cores
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.files import write
 from keras_quasiattn.lab import tasks
-from keras_quasiattn.lab.comparison.experiments import Job, Key, Plan, Point, Record, Row, Table
+from keras_quasiattn.lab.comparison.experiments import (
+    Job,
+    Key,
+    Plan,
+    Point,
+    Record,
+    Row,
+    Table,
+    is_number,
+)
 from keras_quasiattn.lab.comparison.tables import checked_records
 from keras_quasiattn.lab.comparison.workers import MEMORY, most_memory, run_jobs
 from keras_quasiattn.lab.tasks import Task
@@ -215,7 +224,9 @@ class Engine:
         self._record(plan, run)  # other plans with the run are told when they ask for it
         if isinstance(result, dict):
             name = plan.table.choose
-            figure = f"{job.split} {name} {result[name]:.4f}" if name in result else "done"
+            figure = (
+                f"{job.split} {name} {result[name]:.4f}" if is_number(result.get(name)) else "done"
+            )
             self._shown.say(f"{job.path.name}: {figure}{self._left()}")
         else:
             self._shown.say(f"{job.path.name}: failed: {result}")
@@ -286,8 +297,8 @@ def train_tables(
     processes: int | None = None,
     progress: bool = True,
     command: Sequence[str] = (),
-) -> dict[str, str]:
-    """Train and measure the runs that are missing from the records of some tables."""
+) -> dict[Job, str]:
+    """Train and measure the runs that are missing from the records; return what failed, and why."""
     runs = Path(runs)
     for table in tables:
         if table.split not in SPLITS:
@@ -320,4 +331,4 @@ def train_tables(
             log=runs / "processes.log",
             shown=shown,
         ).run()
-    return {run.path.name: why for plan in plans for run, why in plan.failed.items()}
+    return {run: why for plan in plans for run, why in plan.failed.items()}

@@ -121,6 +121,11 @@ def by_key(records: Iterable[Record]) -> dict[Key, dict[int, Record]]:
     return found
 
 
+def is_number(value: Any) -> bool:
+    """Return whether a value of a record is a metric, not a text or metrics by class."""
+    return type(value) in (int, float)
+
+
 class Figure(NamedTuple):
     """A metric of a record, and how to display it."""
 
@@ -226,12 +231,16 @@ class Table:
         figures = []  # of each combination, by seed
         for point in points:
             runs = self.runs_of(row.with_settings(point), "validation", found)
-            if runs and not any(self.choose in run for run in runs.values()):
+            if runs and not any(is_number(run.get(self.choose)) for run in runs.values()):
                 known = {name for run in runs.values() for name in figures_in(run)}
                 wrong = UserError.unknown("figure", self.choose, known)
                 raise UserError(f"table {self.name!r}, `choose`: {wrong}")
             figures.append(
-                {seed: run[self.choose] for seed, run in runs.items() if self.choose in run}
+                {
+                    seed: run[self.choose]
+                    for seed, run in runs.items()
+                    if is_number(run.get(self.choose))
+                }
             )
         shared = set.intersection(*map(set, figures))
         if not shared:

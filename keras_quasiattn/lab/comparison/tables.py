@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import math
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -17,6 +17,7 @@ from keras_quasiattn.lab.comparison.experiments import (
     Table,
     by_key,
     figures_in,
+    is_number,
     key_of,
     read_records,
 )
@@ -62,9 +63,13 @@ class Line:
 
 
 class Recorded:
-    """The records of a results file and of the `baselines.jsonl` in its folder."""
+    """The records of a results file and of the `baselines.jsonl` in its folder.
 
-    def __init__(self, file: Path) -> None:
+    `failed` are the keys of runs that were tried and have no record.
+    """
+
+    def __init__(self, file: Path, failed: Collection[Key] = ()) -> None:
+        self.failed = failed
         self.found: Mapping[Key, Mapping[int, Record]] = by_key(checked_records(file))
         self.baselines = checked_records(file.parent / "baselines.jsonl", _OF_BASELINES)
 
@@ -115,7 +120,11 @@ def outcome(table: Table, recorded: Recorded) -> list[Line]:
 def _line(table: Table, row: Row, recorded: Recorded) -> Line:
     if not row.model:
         return Line(row, {}, {}, {}, {})
-    settings = table.chosen(row, recorded.found)
+    part = part_name("validation", table.limit)
+    failed = [
+        point for point in table.points() if row.with_settings(point).key(part) in recorded.failed
+    ]
+    settings = table.chosen(row, recorded.found, failed)
     runs: Mapping[int, Record] = {}
     if settings is not None:
         measured = table.runs_of(row.with_settings(settings), table.split, recorded.found)
@@ -145,7 +154,7 @@ def _baselines(
 
 
 def _measured(run: Record, figure: Figure) -> bool:
-    return type(run.get(figure.name)) in (int, float)
+    return is_number(run.get(figure.name))
 
 
 def _spread(runs: Iterable[Record], figure: Figure) -> Spread | None:
@@ -225,7 +234,7 @@ def _unknown(table: Table, lines: Sequence[Line]) -> Iterator[str]:
     runs = [run for line in lines for run in line.runs.values()]
     known = {name for run in runs for name in figures_in(run)}
     for figure in table.figures.values():
-        if runs and not any(figure.name in run for run in runs):
+        if runs and not any(_measured(run, figure) for run in runs):
             yield f"no run has this: {UserError.unknown('figure', figure.name, known)}"
 
 

@@ -586,6 +586,11 @@ def parallel_from_tfds(
             raise UserError.unknown(
                 f"language of {builder.info.full_name}", language, builder.info.features
             )
+    if source == target:
+        raise UserError(
+            f"data.source and data.target are both {source!r}: name the two languages, of "
+            f"{', '.join(builder.info.features)}"
+        )
     read = {
         split: ParallelTexts(*columns_from_tfds(builder, split_there, (source, target)))
         for split, split_there in splits.items()

@@ -260,7 +260,7 @@ def _sheet_fields(file: Path) -> _Fields:
                 while len(fields) > width and not fields[-1]:  # cells that were used once
                     fields.pop()
                 width = width or len(fields)
-                yield number, fields + [""] * (width - len(fields))
+                yield number, fields and fields + [""] * (width - len(fields))
     except Exception as error:
         # A damaged file can fail in openpyxl, in `zipfile`, or in the XML parser.
         raise UserError(f"{file} is not an Excel workbook (.xlsx): {error}") from None
@@ -298,7 +298,7 @@ def _delimited_rows(wanted: _Wanted, lines: _Fields) -> _Rows:
         )
     places = {column: header.index(column) for column in wanted.once(f"{place} {first}", header)}
     for number, fields in lines:
-        # The CSV module writes a row of one empty text with quotes.
+        # A row of one empty text has quotes; one without is blank.
         if not fields or (not any(fields) and len(header) > 1):
             continue
         if len(fields) != len(header):
@@ -347,7 +347,8 @@ def _tsv_fields(file: Path, stream: IO[str]) -> _Fields:
         yield from _csv_fields(file, _lines(stream), "\t")
     else:
         for number, line in enumerate(_lines(stream), 1):
-            yield number, line.rstrip("\r\n").split("\t")
+            fields = line.rstrip("\r\n")
+            yield number, fields.split("\t") if fields else []
 
 
 def _is_quoted(lines: Iterable[str]) -> bool:

@@ -2,8 +2,10 @@
 
 import dataclasses
 import itertools
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -354,7 +356,16 @@ def write_report(
     )
     write(to, html)
     place = to.with_name(f"{to.stem}_figures")
-    return [to, *(file for figure in drawn for file in figure.save(place))]
+    return [to, *(file for figure in _named_apart(drawn) for file in figure.save(place))]
+
+
+def _named_apart(drawn: Sequence[Drawing]) -> Iterator[Drawing]:
+    """Number figures of one name: names that differ in no Latin letter have the same slug."""
+    seen: Counter[str] = Counter()
+    for figure in drawn:
+        seen[figure.name] += 1
+        ending = f"-{seen[figure.name]}" if seen[figure.name] > 1 else ""
+        yield dataclasses.replace(figure, name=figure.name + ending)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -499,4 +510,13 @@ def _rows(file: Path) -> list[dict[str, Any]]:
     found = [row for row in read_json_lines(file) if needed <= row.keys()]
     if not found:
         raise UserError(f"{file} has no row with density, accuracy and preset")
-    return found
+    # Of one split, and of each run the last record.
+    splits = [row.get("split", "test") for row in found]
+    split = "test" if "test" in splits else splits[0]
+    of_split = [row for row, one in zip(found, splits, strict=True) if one == split]
+    return list({_run_of(row): row for row in of_split}.values())
+
+
+def _run_of(row: Mapping[str, Any]) -> str:
+    names = ("task", "preset", "model", "seed", "options")
+    return json.dumps([row.get(name) for name in names], sort_keys=True)

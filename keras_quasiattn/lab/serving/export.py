@@ -278,7 +278,7 @@ def _answer(task: Task, model: keras.Model) -> dict[str, Any]:
     """Return the model's own answer to the example; refuse a model that draws it at random."""
 
     def states() -> list[np.ndarray]:
-        return [np.array(variable) for variable in model.non_trainable_variables]
+        return list(map(keras.ops.convert_to_numpy, model.non_trainable_variables))
 
     before, answer = states(), task.answer(model, [task.example])[0]
     if not all(map(np.array_equal, before, states())):

@@ -209,8 +209,9 @@ def _loaded(place: str, load: Callable[[], Any]) -> Any:
     # KerasHub, its clients and its file readers raise errors of a dozen classes.
     except Exception as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        # A colon at the end of the first line announces a list.
-        reason = " ".join(lines) if lines[0].endswith(":") else lines[0]
+        # A colon at the end of the first line announces a list, and a status the reason.
+        more = lines[0].endswith(":") or "Client Error" in lines[0]
+        reason = " ".join(filter(None, lines)) if more else lines[0]
         if isinstance(error, KeyError):
             reason = f"its files have no {reason}"
         elif isinstance(error, json.JSONDecodeError):

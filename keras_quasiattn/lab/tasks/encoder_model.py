@@ -115,7 +115,7 @@ def limit_training(model: EncoderClassifier, frozen_layers: int, lora_rank: int)
     """Freeze the lowest layers of the encoder, embeddings first, or train low-rank changes (LoRA).
 
     LoRA is on the queries and values of every attention that is not frozen; their biases train,
-    too.
+    too, and so do the attention's own weights.
     """
     levels = list(_levels(model.encoder))
     if not 0 <= frozen_layers <= len(levels):
@@ -129,6 +129,11 @@ def limit_training(model: EncoderClassifier, frozen_layers: int, lora_rank: int)
             f"model.lora_rank is {lora_rank}: it must be from 0 to {width}, the width of the "
             "encoder"
         )
+    if lora_rank and frozen_layers == len(levels):
+        raise UserError(
+            f"model.lora_rank is {lora_rank}, but model.frozen_layers is {frozen_layers}, which "
+            "leaves no layer to train: set one of them to 0"
+        )
     for number, layers in enumerate(levels):
         for layer in layers:
             layer.trainable = number >= frozen_layers and not lora_rank
@@ -137,6 +142,9 @@ def limit_training(model: EncoderClassifier, frozen_layers: int, lora_rank: int)
             for inner in layer._flatten_layers():  # Keras has no public way to list these
                 if isinstance(inner, Start):
                     inner.trainable = True  # or its factors stay 0, and so does the new attention
+                elif isinstance(inner, MultiHeadQuasiAttention):
+                    for weight in inner._trainable_variables:  # its own, such as a learned alpha
+                        weight.trainable = True
                 elif inner.name in _ADAPTED and hasattr(inner, "enable_lora"):
                     inner.trainable = True
                     inner.enable_lora(lora_rank)

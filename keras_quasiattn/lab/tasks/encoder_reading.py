@@ -98,6 +98,7 @@ class EncoderReading(VocabularyTask):
                 raise UserError(f"model.{name} is {options[name]!r}: it must be {right}")
         UserError.check("model.attention_start", options["attention_start"], STARTS)
         self._encoder: Encoder | None = None
+        self._content = b""  # of its file in a run, which may be older than some of its entries
         self._pieces: list[str] = []  # the encoder's vocabulary
         self._merges: list[str] = []  # of pieces, in the vocabulary of a RoBERTa
 
@@ -111,8 +112,13 @@ class EncoderReading(VocabularyTask):
             found = load_encoder(self.options.model["encoder"])
             encoder, self._pieces, self._merges = found
             self._encoder, self._vocabulary = encoder, self._pieces  # to count tokens with
+            try:
+                length = self._length(encoder.length)
+            except BaseException:  # or the next call would take it for a prepared one
+                self._encoder, self._vocabulary = None, []
+                raise
             self._encoder = dataclasses.replace(
-                encoder, length=self._length(encoder.length), compares=len(self.sides) == 2
+                encoder, length=length, compares=len(self.sides) == 2
             )
         return self._pieces
 
@@ -205,7 +211,7 @@ class EncoderReading(VocabularyTask):
         return {
             **super().assets(),
             **({_MERGES: merges} if self.encoder.byte_pairs else {}),
-            ENCODER_FILE: self.encoder.content(),
+            ENCODER_FILE: self._content or self.encoder.content(),
         }
 
     def resume(self, folder: Path) -> None:
@@ -213,6 +219,7 @@ class EncoderReading(VocabularyTask):
         super().resume(folder)
         if (folder / ENCODER_FILE).exists():
             self._encoder = Encoder.read(folder / ENCODER_FILE)
+            self._content = (folder / ENCODER_FILE).read_bytes()
             file = folder / VOCABULARY_FILE
             try:
                 self._pieces = self._parsed(file.read_bytes().decode("utf-8"), file)

@@ -35,13 +35,19 @@ class Source:
             whole = self.read(options)
         else:
             whole = self.read(prepare(lambda: self._made(data_dir, options), data_dir), options)
+        for split, option in (("validation", "validation_fold"), ("test", "test_share")):
+            if options.get(option) and split in whole.splits:
+                raise UserError(
+                    f"data.{option} is {options[option]}, but the data have their own {split} "
+                    "split: leave it at 0"
+                )
         notes = [self.note] if self.note else []
         if self.published_rows is not None:
             count = len(whole.splits["train"])
             notes = [f"a part: {count:,} of {self.published_rows:,} training rows"]
         if count := sum(whole.dropped.values()):
             notes.append(f"{count:,} {self.dropped} left out")
-        if (share := options.get("test_share")) and "test" not in whole.splits:
+        if share := options.get("test_share"):
             # The test split takes the end of the hash range; the validation split its start.
             rows = len(whole.splits["train"])
             whole = whole.with_held_out("test", 1 - share, 1.0, f"data.test_share is {share}")

@@ -60,6 +60,11 @@ def made_optimizer(
             "optimizer is a LossScaleOptimizer: give the optimizer inside it, "
             "because policy='mixed_float16' adds loss scaling"
         )
+    if made.use_ema:
+        raise UserError(
+            "optimizer has use_ema=True, but a run keeps the weights of its checkpoints: set it to "
+            "False, and training.average_checkpoints to average the last ones"
+        )
     if settings.clip_norm not in (None, made.global_clipnorm):
         raise UserError(
             f"training.clip_norm is {settings.clip_norm}, but the given optimizer has "
@@ -70,6 +75,11 @@ def made_optimizer(
             f"training.accumulate is {settings.accumulate}, but the given optimizer has "
             f"gradient_accumulation_steps={made.gradient_accumulation_steps}: set both to the "
             "same, or accumulate to 1"
+        )
+    if replicas > 1 and made.gradient_accumulation_steps:
+        raise UserError(
+            f"optimizer has gradient_accumulation_steps={made.gradient_accumulation_steps}, but "
+            "Keras cannot accumulate gradients with several replicas: leave it out"
         )
     clips = made.clipnorm or made.global_clipnorm or made.clipvalue
     if replicas > 1 and clips and not isinstance(made, ReplicaAdam):

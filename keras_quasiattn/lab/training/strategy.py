@@ -44,9 +44,14 @@ def make_strategy(name: str, settings: TrainingSettings) -> tf.distribute.Strate
     evenly over all visible GPUs; without a GPU, over the logical CPU devices that the process has
     configured (`tf.config.set_logical_device_configuration`). "multi-worker" splits it over the
     processes that TF_CONFIG lists, and waits until all of them have started; it must be created
-    before TensorFlow computes anything.
+    before TensorFlow computes anything. Only "one" accumulates gradients.
     """
     UserError.check("strategy", name, STRATEGIES)
+    if name != "one" and settings.accumulate > 1:
+        raise UserError(
+            f"training.accumulate is {settings.accumulate}: Keras cannot accumulate gradients "
+            f"with strategy {name!r}; set it to 1, or use strategy 'one'"
+        )
     strategy = {
         "one": tf.distribute.get_strategy,
         "mirrored": _mirrored,

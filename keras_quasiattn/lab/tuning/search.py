@@ -333,6 +333,7 @@ def _continue_from(earlier: Path, run: Path, task: Task, command: Sequence[str])
     if task.options.training.schedule in ("linear", "cosine"):
         return
     begun = RunFolder.open(earlier, finished=True)
+    task.prepare()
     with atomic_folder(run) as temporary:
         folder = RunFolder.create(temporary, task, options=begun.config["options"], command=command)
         for name in task.assets():  # the files that the checkpoints belong to

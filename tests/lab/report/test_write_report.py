@@ -13,11 +13,14 @@ import tiny_mlu
 import tiny_texts
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.files import write_json_lines
 from keras_quasiattn.lab import tasks
+from keras_quasiattn.lab.report import write_report as module
 from keras_quasiattn.lab.report.measured import Reached, chosen_answers, confusion_section
 from keras_quasiattn.lab.report.write_report import view_of_run, write_report
 from keras_quasiattn.lab.tasks.measured import Judged, Measured
 from keras_quasiattn.lab.training import RunFolder, train
+from keras_quasiattn.report.figures import Drawing
 
 for package in ("jinja2", "matplotlib"):
     pytest.importorskip(package, reason="extra report is not installed")
@@ -227,3 +230,21 @@ def test_a_run_of_every_task_shows_answers_with_their_matrices(name, tiny_task, 
     least, most = (2, 2) if name == "programs" else (3, 6)  # its file has two problems
     assert least <= cards <= most and html.count('class="to-map"') == cards == len(maps["examples"])
     assert "What was reached" in html and "95% interval" in html
+
+
+def test_accuracy_against_density_mixed_splits_and_counted_runs_twice(tmp_path):
+    row = {"task": "classify", "preset": "trec", "model": "m", "density": 0.5, "accuracy": 0.9}
+    rows = [
+        {**row, "seed": 0, "split": "test", "accuracy": 0.1},
+        {**row, "seed": 0, "split": "test"},
+        {**row, "seed": 1, "split": "test"},
+        {**row, "seed": 1, "split": "validation"},
+    ]
+    write_json_lines(tmp_path / "r.jsonl", rows)
+    found = module._rows(tmp_path / "r.jsonl")
+    assert found == rows[1:3]
+
+
+def test_figures_of_one_name_replaced_each_other():
+    drawn = [Drawing(name, "", "", lambda _: None) for name in ("a", "b", "a", "a")]
+    assert [one.name for one in module._named_apart(drawn)] == ["a", "b", "a-2", "a-3"]
