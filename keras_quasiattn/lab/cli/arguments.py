@@ -320,7 +320,8 @@ def _own_data_preset(
         raise UserError(f"{given}: task {task} generates its own data and accepts no file")
     needed, training = described.own_data
     kind, _, option = training.partition(".")
-    if preset in described.presets and option in getattr(described.presets[preset], kind):
+    options = {} if preset is None else getattr(described.presets.get(preset), kind, {})
+    if preset is not None and option in options:
         needed = preset  # such as a log of clicks
     if preset not in (None, needed):
         raise UserError(f"{given} needs the preset {needed!r}, not {preset!r}")
