@@ -160,11 +160,10 @@ def tensorflow_only():
 @pytest.fixture
 def eagerly():
     """Run functions without tracing them, where a graph would test nothing new."""
-    import tensorflow as tf
+    import tools
 
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
+    with tools.eagerly():
+        yield
 
 
 @pytest.fixture

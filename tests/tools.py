@@ -1,5 +1,6 @@
 """Helpers for tests on every backend: samples of options, saved models, arrays, gradients."""
 
+import contextlib
 import importlib.util
 import itertools
 import random
@@ -56,6 +57,18 @@ def long_except(values, *fast, others=pytest.mark.long):
 def only_on(backend, reason):
     """Return a mark that skips a test on other backends."""
     return pytest.mark.skipif(keras.backend.backend() != backend, reason=reason)
+
+
+@contextlib.contextmanager
+def eagerly():
+    """Run TensorFlow's functions without tracing them."""
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(True)
+    try:
+        yield
+    finally:
+        tf.config.run_functions_eagerly(False)
 
 
 def reloaded(model, folder, **options):

@@ -41,6 +41,7 @@ def test_what_a_model_failed_at_was_not_mentioned_by_training_or_evaluate(
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("eagerly")
 @pytest.mark.parametrize("name", ["pairs", "rank"])
 def test_every_task_with_simple_methods_is_judged_by_its_figure(name, request, tmp_path, capsys):
     folder = request.getfixturevalue(f"{name}_data")

@@ -13,7 +13,7 @@ import tiny_encoder
 import tiny_texts
 import without_keras
 from tiny import built, prepared
-from tools import reloaded
+from tools import eagerly, reloaded
 
 from keras_quasiattn.attention.coda.calibration import calibrate_attention
 from keras_quasiattn.errors import UserError
@@ -115,7 +115,8 @@ def test_a_resumed_run_needs_no_place_and_ends_as_an_uninterrupted_one(
             task = tiny_encoder.make(texts_data, "classify", place, training__steps=number, **short)
             if number == 12 and name == "stopped":
                 shutil.rmtree(place)
-            train(task, tmp_path / name, progress=False)
+            with eagerly():
+                train(task, tmp_path / name, progress=False)
     whole, stopped = (
         RunFolder.open(tmp_path / name).load_model().get_weights() for name in ("whole", "stopped")
     )
@@ -226,7 +227,8 @@ def test_pairs_and_rankings_train_answer_and_export(name, encoder_folder, reques
     data = request.getfixturevalue(f"{name}_data")
     steps = {"training__steps": 2, "training__checkpoint_every": 1}
     task = tiny_encoder.make(data, name, encoder_folder, **steps)
-    folder = train(task, tmp_path / "run", progress=False)
+    with eagerly():
+        folder = train(task, tmp_path / "run", progress=False)
     model = folder.load_model()
     assert 0 <= task.evaluate(model, limit=20)[task.figure] <= 1
     text = "\t".join(["the cat", "a cat", "the dog"][: 3 if name == "rank" else 2])
@@ -324,7 +326,8 @@ def test_families_train_save_and_convert(family, texts_data, tmp_path):
     task = tiny_encoder.make(
         texts_data, "classify", place, training__steps=2, training__checkpoint_every=1
     )
-    folder = train(task, tmp_path / "run", progress=False)
+    with eagerly():
+        folder = train(task, tmp_path / "run", progress=False)
     (answer,) = task.predict(folder.load_model(), [tiny_texts.rows(1)[0][0]])
     assert np.isfinite(answer["probabilities"]).all()
     assert convert(folder, folder.task(""), tmp_path, "onnx").difference < 1e-4

@@ -6,11 +6,11 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 import tiny_encoder
 import tiny_mlu
 import warm
 from tiny import built
+from tools import eagerly
 
 from keras_quasiattn.attention.start import Start
 from keras_quasiattn.errors import UserError
@@ -41,9 +41,8 @@ def eager_steps():
 
     tests/models/test_swap_start.py and the replicas below cover blends in graphs.
     """
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
+    with eagerly():
+        yield
 
 
 @pytest.fixture(scope="module")

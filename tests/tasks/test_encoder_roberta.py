@@ -8,6 +8,7 @@ import pytest
 import tiny_encoder
 import without_keras
 from tiny import prepared
+from tools import eagerly
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.training import RunFolder, train
@@ -53,7 +54,8 @@ def test_it_exports_without_its_place_and_any_text_is_answered(place, texts_data
     copy = shutil.copytree(place, tmp_path / "place")
     steps = {"training__steps": 2, "training__checkpoint_every": 1}
     task = tiny_encoder.make(texts_data, "classify", copy, **steps)
-    train(task, tmp_path / "run", progress=False)
+    with eagerly():
+        train(task, tmp_path / "run", progress=False)
     shutil.rmtree(copy)
     folder = RunFolder.open(tmp_path / "run", finished=True)
     path = export(folder, folder.task(""), tmp_path / "saved")

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tiny_texts
 import toy_task
+from tools import eagerly
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.training import RunFolder, finish, train
@@ -35,6 +36,13 @@ def assert_same(run, other):
     assert first.metrics() == second.metrics()
     for left, right in zip(first.history(), second.history(), strict=True):
         assert {**left, "seconds": 0} == {**right, "seconds": 0}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def eager_steps():
+    """Run the few updates eagerly: other tests of training trace such models."""
+    with eagerly():
+        yield
 
 
 @pytest.fixture

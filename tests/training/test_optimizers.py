@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import toy_task
+from tools import eagerly
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.tasks import TrainingSettings
@@ -35,9 +36,14 @@ def momentum(schedule):
     return keras.optimizers.SGD(schedule, momentum=0.9)
 
 
-def run(folder, *callbacks, optimizer=momentum, **options):
+def traced_run(folder, *callbacks, optimizer=momentum, **options):
     task = toy_task.make(folder.parent / "data", model="dense", **{**SHORT, **options})
     return train(task, folder, progress=False, optimizer=optimizer, callbacks=callbacks)
+
+
+def run(folder, *callbacks, **options):
+    with eagerly():
+        return traced_run(folder, *callbacks, **options)
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +90,7 @@ def test_another_optimizer_or_callback_in_the_same_folder_is_refused(
 
 def test_a_callback_may_stop_and_an_optimizer_have_its_own_rate(tmp_path):
     optimizer, seen = keras.optimizers.Adam(0.003), Seen(stop=2)
-    folder = run(tmp_path / "run", seen, optimizer=optimizer)
+    folder = traced_run(tmp_path / "run", seen, optimizer=optimizer)
     assert seen.epochs == [0, 1] and folder.finished and optimizer.iterations == 0
     assert [row["learning_rate"] for row in folder.history()] == [pytest.approx(0.003)] * 2
 
@@ -96,6 +102,7 @@ class StopWithin(keras.callbacks.Callback):
         self.model.stop_training = int(self.model.optimizer.iterations) == 6
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_a_run_stopped_within_an_epoch_was_said_to_have_trained_all_of_it(tmp_path, capsys):
     task = toy_task.make(tmp_path, **SHORT)
     folder = train(task, tmp_path / "run", callbacks=[StopWithin()])

@@ -10,6 +10,7 @@ from keras_quasiattn.lab.training import RunFolder, append_result, result_row, t
 from keras_quasiattn.lab.training.trainer import source_commit
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_row_says_how_to_measure_again(tmp_path):
     task = toy_task.make(tmp_path, training__steps=8, training__average_checkpoints=2)
     folder = train(task, tmp_path / "run", progress=False, command=["quasiattn", "train", "toy"])
