@@ -82,7 +82,7 @@ def write(folder: Path, family: str = "BertBackbone", **sizes: Any) -> Path:
         ids, merges = byte_pairs()
         files = {"vocabulary": ids, "merges": merges}
         given["vocabulary_size"] = len(ids)
-    kind(**given, **sizes).save_to_preset(str(folder))
+    kind(**{**given, **sizes}).save_to_preset(str(folder))
     tokenizer = getattr(keras_hub.models, family.replace("Backbone", "Tokenizer"))
     tokenizer(**files).save_to_preset(str(folder))
     (folder / "README.md").write_text(CARD, encoding="utf-8")

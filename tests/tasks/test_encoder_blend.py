@@ -200,8 +200,10 @@ print(json.dumps({
 
 
 @pytest.mark.long
-def test_two_replicas_blend_as_one_device_does(encoder_folder, few_texts, tmp_path):
-    words = ["-c", MIRRORED, encoder_folder, few_texts, tmp_path]
+def test_two_replicas_blend_as_one_device_does(few_texts, tmp_path):
+    pytest.importorskip("keras_hub", reason="needs the extra pretrained")
+    place = tiny_encoder.write(tmp_path / "place", num_layers=1)
+    words = ["-c", MIRRORED, place, few_texts, tmp_path]
     printed = warm.printed(words, paths=[Path(__file__).parents[1], Path(__file__).parent])
     told = json.loads(printed.splitlines()[-1])
     assert told["replicas"] == 2 and told["blend"] == [1.0, 1.0]
