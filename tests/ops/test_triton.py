@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 import warm
+from tools import sampled
 
 pytestmark = pytest.mark.skipif(
     keras.backend.backend() != "torch"
@@ -88,8 +89,14 @@ def check(device, options, given, hidden):
         )
 
 
-@pytest.mark.parametrize("hidden", ["nothing", "padding", "pairs", "everything"])
-@pytest.mark.parametrize("is_causal", [False, True])
+# `test_sizes` has calls that hide nothing, `test_functions` and others have padding alone.
+@pytest.mark.parametrize(
+    ("hidden", "is_causal"),
+    [
+        *(("nothing", True), ("pairs", False), ("everything", False), ("everything", True)),
+        pytest.param("pairs", True, marks=pytest.mark.complete),
+    ],
+)
 def test_masks(device, hidden, is_causal):
     check(device, (*PLAIN, is_causal, 0.0), arrays(3, 5, 7), masks(hidden, 3, 5, 7))
 
@@ -120,12 +127,15 @@ def test_causal_over_several_programs(device):
 
 @pytest.mark.parametrize(
     ("similarity", "gate"),
-    [
-        *itertools.product(("tanh", "sigmoid"), ("tanh", "arctan", "algebraic")),
-        ("sigmoid", "sigmoid"),
-        ("identity", None),
-        (None, "identity"),
-    ],
+    sampled(
+        [
+            *itertools.product(("tanh", "sigmoid"), ("tanh", "arctan", "algebraic")),
+            ("sigmoid", "sigmoid"),
+            ("identity", None),
+            (None, "identity"),
+        ],
+        count=6,
+    ),
 )
 def test_functions(device, similarity, gate):
     given = arrays(2, 7, 9)
@@ -193,6 +203,7 @@ def test_operators_have_the_same_results_on_both_devices(device):
 
 
 COMPILE = """
+import itertools
 import sys
 import triton
 from triton.backends.compiler import GPUTarget
@@ -202,19 +213,20 @@ from keras_quasiattn.attention.coda.compiled import triton_kernels as kernels
 
 BYTES, LONG, INTEGER = ("own_mask", "other_mask", "full_mask"), ("full_index",), ("dropout_keys",)
 NUMBERS = ("own_length", "other_length", "own_stride", "other_stride", "mask_size", "scratch_row")
-width, values = map(int, sys.argv[1:])
-own_size = torch_gpu.own_size(width, values)
 SHARED = {
     "similarity": "tanh", "gate": "sigmoid", "scale": 2.0, "is_causal": True, "has_full_mask": True,
-    "has_dropout": True, "width": width, "feature_count": 64, "value_width": values,
-    "own_size": own_size, "precision": "tf32x3",
+    "has_dropout": True, "feature_count": 64, "precision": "tf32x3",
 }
 SUMS = {"tile_size": torch_gpu.SUMS_TILE}
-GRADIENTS = {"has_values": True, "slope_width": values, "on_device": True}
-GRADIENTS["tile_size"] = torch_gpu.GRADIENTS_TILE
-for kernel, more in ((kernels.sums_kernel, SUMS), (kernels.gradients_kernel, GRADIENTS)):
-    for own_is_query in (True, False):
-        constants = {**SHARED, **more, "own_is_query": own_is_query}
+GRADIENTS = {"has_values": True, "on_device": True, "tile_size": torch_gpu.GRADIENTS_TILE}
+numbers = map(int, sys.argv[1:])
+for width, values in zip(numbers, numbers):
+    own_size = torch_gpu.own_size(width, values)
+    sizes = {"width": width, "value_width": values, "own_size": own_size}
+    gradients = {**GRADIENTS, "slope_width": values}
+    both = ((kernels.sums_kernel, SUMS), (kernels.gradients_kernel, gradients))
+    for (kernel, more), own_is_query in itertools.product(both, (True, False)):
+        constants = {**SHARED, **sizes, **more, "own_is_query": own_is_query}
         kinds = {}
         for name in kernel.arg_names:
             kinds[name] = (
@@ -239,17 +251,16 @@ for kernel, more in ((kernels.sums_kernel, SUMS), (kernels.gradients_kernel, GRA
 @pytest.mark.long
 # The most features for each number of positions that a program owns; 512 together at most.
 @pytest.mark.parametrize(
-    ("width", "values"),
+    "sizes",
     [
-        pytest.param(128, 64, marks=pytest.mark.complete),
-        (64, 128),
-        pytest.param(128, 256, marks=pytest.mark.complete),
-        (512, 256),
+        (*(64, 128), *(512, 256)),
+        pytest.param((*(128, 64), *(128, 256)), marks=pytest.mark.complete),
     ],
+    ids=str,
 )
-def test_they_compile_for_a_gpu_and_fit_its_memory(width, values):
+def test_they_compile_for_a_gpu_and_fit_its_memory(sizes):
     variables = {"KERAS_BACKEND": "torch", "TRITON_INTERPRET": "0"}
-    printed = warm.printed(["-c", COMPILE, width, values], warm.fresh, variables=variables)
+    printed = warm.printed(["-c", COMPILE, *sizes], warm.fresh, variables=variables)
     shared = [int(line) for line in printed.split()]
-    assert len(shared) == 4
+    assert len(shared) == 4 * 2
     assert max(shared) <= 227 * 1024  # the limit per block on a GPU of capability 9.0
