@@ -9,6 +9,7 @@ import importlib
 import json
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -56,17 +57,17 @@ def server(mlu_saved_model, tmp_path_factory):
     folder, (port, rest_port) = mlu_saved_model.parents[1], free_ports()
     real = shutil.which("tensorflow_model_server")
     name, log = mlu_saved_model.parent.name, tmp_path_factory.mktemp("server") / "log"
+    environment = tiny_mlu.environment()
     if real:
         command = [real, f"--port={port}", f"--rest_api_port={rest_port}", "--enable_batching"]
         command += [f"--batching_parameters_file={folder / 'batching_parameters.txt'}"]
         command += [f"--model_name={name}", f"--model_base_path={folder / name}"]
+        with log.open("w") as output:
+            process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
     else:
         command = [sys.executable, str(BENCHMARKS / "server_double.py"), str(folder)]
         command += [f"--port={port}", f"--rest-port={rest_port}", "--enable-batching"]
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            command, stdout=output, stderr=output, env=tiny_mlu.environment()
-        )
+        process = warm.Process(command, env=environment)
     address = f"http://127.0.0.1:{rest_port}"
     try:
         for _ in range(240):
@@ -74,11 +75,12 @@ def server(mlu_saved_model, tmp_path_factory):
                 status = requests.get(f"{address}/v1/models/{name}", timeout=5).json()
                 if status.get("model_version_status", [{}])[0].get("state") == "AVAILABLE":
                     break
-            assert process.poll() is None, log.read_text()[-1000:]
+            said = log.read_bytes() if real else b"".join(process.outputs())
+            assert process.poll() is None, said[-1000:].decode()
             time.sleep(0.5)
         yield Server(f"127.0.0.1:{port}", address, process.pid)
     finally:
-        process.terminate()
+        process.send_signal(signal.SIGTERM)
         process.wait(30)
 
 
@@ -193,7 +195,7 @@ def test_client_without_a_server_ends_in_one_line():
     for script, address in (("ask_grpc.py", ""), ("ask_rest.py", "http://")):
         command = [sys.executable, str(EXAMPLES / script), "run", "text=x", "--timeout=1"]
         command += [f"--server={address}127.0.0.1:{port}"]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=240)
+        ended = warm.run(command, text=True)
         assert ended.returncode == 1 and ended.stdout == ""
         assert ended.stderr.splitlines()[-1].startswith(f"{script}: ")
 
@@ -201,7 +203,7 @@ def test_client_without_a_server_ends_in_one_line():
 def test_a_client_said_nothing_of_a_word_without_a_name_or_an_answer_that_is_no_json():
     for script in ("ask_grpc.py", "ask_rest.py"):
         command = [sys.executable, str(EXAMPLES / script), "run", "text"]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=240)
+        ended = warm.run(command, text=True)
         assert ended.returncode == 1
         assert ended.stderr.splitlines()[-1].startswith(f"{script}: 'text' must be NAME=TEXT")
     with http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as other:
@@ -219,7 +221,7 @@ def test_a_load_test_did_not_wait_for_the_server_that_was_started_beside_it(monk
         server.add_insecure_port(f"127.0.0.1:{port}")
         server.start()
 
-    threading.Timer(6.0, start).start()
+    threading.Timer(3.0, start).start()
     with pytest.raises(grpc.RpcError) as failed:
         load.signatures_of(GrpcClient(f"127.0.0.1:{port}", timeout=60), "run")
     assert failed.value.code() is grpc.StatusCode.UNIMPLEMENTED
@@ -229,7 +231,7 @@ def test_a_load_test_did_not_wait_for_the_server_that_was_started_beside_it(monk
 def test_load_with_hostile_requests_disturbs_no_other(server):
     words = [BENCHMARKS / "load.py", "run", f"--server={server.grpc}"]
     words += ["--requests=400", "--hostile=0.2", f"--pid={server.pid}", "--timeout=60"]
-    figures = json.loads(warm.printed(words, warm.fresh))
+    figures = json.loads(warm.printed(words))
     assert figures["answered"] + figures["refused"] == 400 and 10 < figures["refused"] < 90
     early, late = figures["memory_mib"]
     assert late < 1.2 * early
