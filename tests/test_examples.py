@@ -18,9 +18,13 @@ ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "examples"
 NOTEBOOKS = sorted((EXAMPLES / "notebooks").glob("*.ipynb"))
 SMALL = ("--examples", "64", "--epochs", "1")
-# Arguments, and what the output must contain.
+# Arguments, what the output must contain, and for one script, what is done first.
 SCRIPTS = {
-    "coda_parts.py": (("--parts", "gains", "--steps", "110"), r"gains: 0\.\d+ of the questions"),
+    "coda_parts.py": (
+        *(("--parts", "gains", "--steps", "110"), r"gains: 0\.\d+ of the questions"),
+        "import small_arithmetic as tasks\n"
+        'tasks.SETTINGS.update({"data.high": 40, "training.jit_compile": False})',
+    ),
     "compositions.py": (("--length", "5"), r"similarity=sigmoid, gate=algebraic +from"),
     "conflict.py": (SMALL, r"both: \d\.\d+ of 500 new pairs right"),
     "custom_composition.py": (
@@ -82,8 +86,8 @@ COMPLETE = (
 def test_it_runs(script, tmp_path):
     if importlib.util.find_spec(NEEDS.get(script, "keras")) is None:
         pytest.skip(f"{script} needs {NEEDS[script]}")
-    arguments, expected = SCRIPTS[script]
-    printed = warm.printed([EXAMPLES / script, *arguments], cwd=tmp_path)
+    arguments, expected, *before = SCRIPTS[script]
+    printed = warm.printed([EXAMPLES / script, *arguments], cwd=tmp_path, before="".join(before))
     assert re.search(expected, printed), printed
 
 
