@@ -6,14 +6,22 @@ The device "meta" stands for a GPU: PyTorch refuses to mix its tensors with thos
 import keras
 import numpy as np
 import pytest
-from cases import every_case
+from cases import CASES
 from tools import only_on
 
 pytestmark = only_on("torch", "only PyTorch asks where a tensor is made")
 
 
-@pytest.mark.parametrize("training", [True, False])
-@every_case
+# Only dropout and noise differ in training.
+@pytest.mark.parametrize(
+    ("case", "training"),
+    [
+        pytest.param(case, training, id=f"{case}-{training}")
+        for case in CASES
+        for training in (True, False)
+        if not training or case.random_arguments or case.noisy
+    ],
+)
 def test_nothing_is_made_on_the_cpu(case, training, monkeypatch):
     import torch
 
@@ -22,7 +30,7 @@ def test_nothing_is_made_on_the_cpu(case, training, monkeypatch):
         keras.ops, "repeat", lambda x, times, axis: torch.repeat_interleave(x, times, dim=axis)
     )
     with keras.device("meta"):
-        layer = case.make()
+        layer = case.make(**(case.random_arguments if training else {}))
         sequences = [torch.from_numpy(np.asarray(x)).to("meta") for x in case.sequences()]
         masks = [
             None if mask is None else torch.from_numpy(np.asarray(mask)).to("meta")

@@ -12,6 +12,7 @@ import keras
 import pytest
 import warm
 from test_swap_blocks import model_of, of_blocks
+from tools import only_on
 
 import keras_quasiattn
 from keras_quasiattn import layers, metrics, models
@@ -86,6 +87,7 @@ def files(tmp_path_factory):
     return paths
 
 
+@only_on("tensorflow", "the names of classes are the same on every backend")
 @pytest.mark.parametrize("module", ["keras_quasiattn", "keras_quasiattn.layers"])
 def test_one_import_registers_every_class_and_loads_what_is_swapped(module, files):
     code = ASK.format(module=module, block=BLOCK)
