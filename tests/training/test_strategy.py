@@ -1,6 +1,7 @@
 """Several replicas train like one device; all in one process with two logical devices."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,18 @@ def told(folder, part):
 
 
 @pytest.fixture(scope="module")
-def result(tmp_path_factory):
-    return told(tmp_path_factory.mktemp("learning"), "learning")
+def learned(shared):
+    """Return the folder with the runs of `learning` and what it told; read-only."""
+
+    def make(folder):
+        (folder / "told.json").write_text(json.dumps(told(folder, "learning")))
+
+    return shared("mirrored", make)
+
+
+@pytest.fixture(scope="module")
+def result(learned):
+    return json.loads((learned / "told.json").read_text())
 
 
 def test_two_replicas_learn_what_one_device_does(result):
@@ -27,7 +38,8 @@ def test_two_replicas_learn_what_one_device_does(result):
 
 
 @pytest.mark.long
-def test_mirrored_run_resumes_and_stays_finite_in_float16(tmp_path):
+def test_mirrored_run_resumes_and_stays_finite_in_float16(learned, tmp_path):
+    shutil.copytree(learned / "mirrored", tmp_path / "mirrored")
     result = told(tmp_path, "going_on")
     assert result["resumed"] < 1e-6
     assert result["float16"]

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny_texts
+from test_convert import finished
 from test_signatures import SIGNATURE
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.serving.signatures import bucket_inputs
-from keras_quasiattn.lab.training import RunFolder, train
+from keras_quasiattn.lab.training import RunFolder
 from keras_quasiattn.serving import export, load, serve_check
 from keras_quasiattn.serving.warm_up import read_warm_up
 from keras_quasiattn.serving.xla_buckets import Buckets, CompiledModel
@@ -96,10 +97,8 @@ def test_only_a_saved_model_is_compiled(run_cli, mlu_run, tmp_path):
 def test_a_compiled_export_answers_alike_and_runs_in_a_bare_session(tmp_path):
     data = tmp_path / "data"
     data.mkdir()
-    task = tiny_texts.make(tiny_texts.files(data), "transformer_coda", training__steps=20)
-    train(task, tmp_path / "run", progress=False)
-    folder = RunFolder.open(tmp_path / "run", finished=True)
-    task = folder.task(data)
+    task = tiny_texts.make(tiny_texts.files(data), "transformer_coda")
+    folder, task = finished(tmp_path / "run", task)
     plain = load(export(folder, task, tmp_path / "models", name="plain"))
     path = export(folder, task, tmp_path / "models", name="compiled", compiled=True)
     compiled = load(path)
