@@ -23,7 +23,7 @@ def run(tmp_path, steps, *commands):
     warm.printed(words, warm.fresh, [tmp_path], {"KERAS_BACKEND": "jax"}, cwd=warm.ROOT)
 
 
-@pytest.mark.long
+@pytest.mark.complete
 def test_a_run_goes_on_where_it_stopped_without_tensorflow(tmp_path):
     from benchmarks import table_6_on_jax as example
 
