@@ -45,6 +45,11 @@ elif keras.backend.backend() == "jax":
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 SEED = 7
+# Modules with the longest tests. They begin first, so that none runs on alone at the end.
+DEAREST = (
+    *("test_triton_environment.py", "test_versions.py", "test_encoder_blend.py"),
+    *("test_accelerator.py", "test_packaging.py", "test_examples.py"),
+)
 # Law 8: these pass on every backend; all others need TensorFlow.
 ON_EVERY_BACKEND = (
     *("layers", "ops", "metrics/test_ranking.py"),
@@ -73,11 +78,12 @@ def pytest_ignore_collect(collection_path):
 
 @pytest.hookimpl(tryfirst=True)  # before marks are evaluated
 def pytest_collection_modifyitems(items):
-    """On JAX, run only a seeded sample of the tests by default.
+    """Begin with the dearest modules; on JAX, run only a seeded sample of the tests by default.
 
     JAX compiles every operation for every shape, which is slow. The hook in
     tests/layers/conftest.py chooses among the laws of layers.
     """
+    items.sort(key=lambda item: item.path.name not in DEAREST)
     of_test = defaultdict(list)
     for item in items:
         if not item.nodeid.startswith("tests/layers/test_law_") and not item.get_closest_marker(
