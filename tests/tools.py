@@ -60,15 +60,16 @@ def only_on(backend, reason):
 
 
 @contextlib.contextmanager
-def eagerly():
-    """Run TensorFlow's functions without tracing them."""
+def eagerly(on=True):
+    """Run TensorFlow's functions without tracing them, or within such a block, trace them."""
     import tensorflow as tf
 
-    tf.config.run_functions_eagerly(True)
+    before = tf.config.functions_run_eagerly()
+    tf.config.run_functions_eagerly(on)
     try:
         yield
     finally:
-        tf.config.run_functions_eagerly(False)
+        tf.config.run_functions_eagerly(before)
 
 
 def reloaded(model, folder, **options):
