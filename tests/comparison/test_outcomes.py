@@ -123,6 +123,11 @@ def test_baselines_of_the_data_stand_beside_runs_that_have_none(tmp_path):
     found = lines(tmp_path, pairs((0.5, 0.6)))
     assert found["soft"].baselines == {"bag of words": 0.8}
     assert found["quoted"].baselines == {}
+    # Those of another version of the data, with other training texts, do not.
+    rows = [{**row, "data": {"version": "trec/2.0.0"}} for row in rows]
+    write_json_lines(tmp_path / "baselines.jsonl", rows)
+    of_one = [record("bilstm_soft", 0, 0.9, data={"version": "trec/1.0.0"})]
+    assert lines(tmp_path, of_one)["soft"].baselines == {}
 
 
 def test_validation_data_choose_from_the_grid(tmp_path):

@@ -140,11 +140,17 @@ def _line(table: Table, row: Row, recorded: Recorded) -> Line:
 def _baselines(
     table: Table, row: Row, runs: Mapping[int, Record], recorded: Recorded
 ) -> dict[str, float]:
-    """Return the metrics of the baselines on the row's data."""
+    """Return the metrics of the baselines on the row's data, of the same version."""
     figure = table.main
     split = part_name(table.split, table.limit)
     data = {"task": row.task, "preset": row.preset, "split": split}
-    beside = [record for record in recorded.baselines if data.items() <= record.items()]
+    versions = {run.get("data", {}).get("version") for run in runs.values()} or {None}
+    beside = [
+        record
+        for record in recorded.baselines
+        if data.items() <= record.items()
+        and not versions.isdisjoint({record.get("data", {}).get("version"), None})
+    ]
     found = {}
     for record in [*beside, *runs.values()]:
         for name, prefix in BASELINES.items():
