@@ -7,7 +7,7 @@ import pytest
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.tasks import encoder_place
-from keras_quasiattn.lab.tasks.encoder import _licence, load_encoder
+from keras_quasiattn.lab.tasks.encoder import _licence, _loaded, load_encoder
 from keras_quasiattn.lab.tasks.encoder_place import check_place
 
 pytestmark = pytest.mark.skipif(
@@ -208,3 +208,11 @@ def test_a_run_that_has_its_encoder_is_not_asked_for_the_place(run_cli, encoder_
     train = ("train", "classify", "--run", str(encoder_run), "--data", f"{texts_data}/train.tsv")
     code, _, err = run_cli(*train, "--encoder", "gone/long/ago")
     assert code == 1 and "was started with" in err and "no such folder" not in err
+
+
+def test_a_wrong_name_was_a_status_without_a_reason():
+    def load():
+        raise OSError("401 Client Error. (Request ID: 1)\n\nRepository Not Found for url: u.")
+
+    with pytest.raises(UserError, match="401 Client Error.*1\\) Repository Not Found for url: u."):
+        _loaded("hf://a/b", load)
