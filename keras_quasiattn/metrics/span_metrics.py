@@ -63,21 +63,7 @@ class SpanAccuracy(SpanMetric):
 class SpanF1(SpanMetric):
     """Mean F1 of the tokens in the predicted span and in the right one.
 
-    Args:
-        longest: maximum number of positions in a predicted span. Defaults to 16.
-        name: name of the metric in logs. Defaults to that of the class.
-        dtype: dtype of the result. Defaults to Keras' floats.
-
-    Call arguments:
-        y_true: integers (B, 3): the span's first and last token, and 1 if the example counts,
-            otherwise 0.
-        y_pred: logits (B, P, 2) of start and end.
-
-    Returns:
-        `result()` is a number in [0, 1].
-
-    Raises:
-        ValueError: `sample_weight` is given: spans have no weights.
+    Arguments, shapes and errors are as for `SpanAccuracy`.
 
     >>> metric = SpanF1()
     >>> metric.update_state(np.array([[1, 2, 1]]), np.eye(3)[None, :, [1, 1]])
