@@ -47,6 +47,7 @@ from keras_quasiattn.core.tensors import check_lengths, training_call, with_rank
 
 Tensor = Any
 Shape = tuple[int | None, ...]
+_DIVIDES_ACTIVITY_LOSS = tuple(map(int, keras.__version__.split(".")[:2])) >= (3, 14)
 # Methods that Keras' `call` and `build` use, so that its subclasses may override them.
 _HOOKS_OF_KERAS = tuple(
     name
@@ -858,7 +859,8 @@ def projected(dense: keras.layers.EinsumDense, x: Tensor) -> Tensor:
     as a bias of axis 1 if the lengths match: with T = N, a bias (N, 1) was added along T. So x is
     padded by one position, which is cut off afterwards. If there are no positions,
     `keras.ops.einsum` turns 0 examples into 1; the final reshape undoes that. Keras divides the
-    loss of an activity regularizer by the number of examples, so it is added here.
+    loss of an activity regularizer by the number of examples, before 3.14 it does not; so the loss
+    is added here.
     """
     inputs, outputs = dense.equation.replace(",", "->").split("->")[::2]
     count = sum(axis in outputs for axis in inputs)  # of axes of examples and positions
@@ -873,7 +875,9 @@ def projected(dense: keras.layers.EinsumDense, x: Tensor) -> Tensor:
     regularizer = getattr(dense, "example_regularizer", None)
     if regularizer is not None:
         loss = regularizer(result)
-        dense.add_loss(ops.divide_no_nan(loss, ops.cast(leading[0], loss.dtype)))
+        if _DIVIDES_ACTIVITY_LOSS:
+            loss = ops.divide_no_nan(loss, ops.cast(leading[0], loss.dtype))
+        dense.add_loss(loss)
     return ops.reshape(result, (*leading, *ops.shape(result)[count:]))
 
 
