@@ -288,7 +288,7 @@ def test_packages_may_be_where_an_isolated_python_does_not_look(mlu_saved_model,
     assert list(serve_check(mlu_saved_model, repetitions=1))
 
 
-def test_16_bits_differ_by_more_than_32(tmp_path, mlu_saved_model):
+def test_the_rounding_that_an_export_states_is_accepted(tmp_path, mlu_saved_model):
     path = changeable(mlu_saved_model, tmp_path)
     records = read_warm_up(path)
     for record in records:

@@ -211,12 +211,12 @@ def coda_pair(
         alpha: factor of the similarity: a number, or a tensor that broadcasts to (..., T, S).
             Defaults to 1.
         beta: factor of the distance, like `alpha`. Defaults to 1.
-        similarity: as in `coda_attention`. Defaults to 'tanh'.
-        gate: as in `coda_attention`. Defaults to 'sigmoid'.
-        gate_range: as in `coda_attention`. Defaults to 'scaled'.
+        similarity: as in `coda_attention`. Defaults to "tanh".
+        gate: as in `coda_attention`. Defaults to "sigmoid".
+        gate_range: as in `coda_attention`. Defaults to "scaled".
         center_similarity: as in `coda_attention`. Defaults to False.
         return_scores: also return M. Defaults to False.
-        implementation: as in `coda_attention`. Defaults to 'auto'.
+        implementation: as in `coda_attention`. Defaults to "auto".
         training: as in `coda_attention`. Defaults to None.
 
     Returns:

@@ -320,15 +320,13 @@ def _own_data_preset(
         raise UserError(f"{given}: task {task} generates its own data and accepts no file")
     needed, training = described.own_data
     kind, _, option = training.partition(".")
-    options = {} if preset is None else getattr(described.presets.get(preset), kind, {})
-    if preset is not None and option in options:
-        needed = preset  # such as a log of clicks
-    if preset not in (None, needed):
+    able = [name for name, one in described.presets.items() if option in getattr(one, kind)]
+    if preset not in (None, *able):
         raise UserError(f"{given} needs the preset {needed!r}, not {preset!r}")
     if training not in own and training not in settings:
         missing = f"is of no use without a file to train on: add {described.own_files}"
         raise UserError(f"{given} {missing}")
-    return needed
+    return preset or needed
 
 
 def _confirm_download(made: "tasks.Task") -> None:

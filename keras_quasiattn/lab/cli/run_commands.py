@@ -124,7 +124,9 @@ def export(
     "for version in saved_models/*/[0-9]*; do quasiattn serve-check $version; done",
 )
 @click.argument("path", type=PATH)
-@click.option("--repetitions", type=COUNT, default=100, help="How often each batch is timed.")
+@click.option(
+    "--repetitions", type=COUNT, default=100, help="How often each batch is timed at most."
+)
 def serve_check(path: Path, repetitions: int) -> None:
     """Check the exported version in folder PATH the way a stock model server would load it.
 
